@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 use umbo_core::kernels::dtype::DType;
 use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::kernels::launch::{DevicePlace, DeviceUpdate, Gradient, KernelLauncher, TableRows};
-use umbo_core::kernels::update::pass::{PassRows, UpdatePass};
+use umbo_core::kernels::update::pass::{PassRows, RowGradients, UpdatePass};
 use umbo_core::kernels::update::weighted_sum::Clipping;
 
 use crate::machine::{Machine, on_every_machine};
@@ -81,7 +81,7 @@ fn rows_of_tables(machine: &dyn Machine) {
                             &weights[0],
                             &slots,
                             rows,
-                            sums.span(),
+                            RowGradients::Summed(sums.span()),
                             3.0,
                         )
                     };

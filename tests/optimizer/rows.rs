@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use umbo_core::optimizer::LossReduction::{GlobalMean, Mean, Sum};
-use umbo_core::optimizer::{ApplyReport, Gradients, LossScaling, Optimizer, Settings};
+use umbo_core::optimizer::{
+    ApplyOptions, ApplyReport, Gradients, LossScaling, Optimizer, Settings,
+};
 use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::tensor::Element;
 use umbo_core::values::variable::Variable;
@@ -465,8 +467,9 @@ fn duplicates_are_added_up_in_float64() {
     assert_eq!(value::<f32>(&variable), [0.0, 0.0, -2.0, -2.0, 0.0, 0.0]);
 }
 
-/// Training on 30 examples a step, split into parts of these sizes, one for each replica.
-fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
+/// Training on 30 examples a step, split into parts of these sizes, one for each replica. What is
+/// measured is added up before the update; otherwise the update adds up.
+fn trained_in_parts(rule: &str, sizes: &[usize], accumulation: u64, measured: bool) -> Vec<u32> {
     const ROWS: usize = 5;
     const WIDTH: usize = 18;
     let mut noise = Noise(11);
@@ -478,7 +481,7 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
             .collect::<Vec<f32>>()
     };
     let variable = table("w", &numbers(ROWS * WIDTH), WIDTH);
-    let gradients = row_gradients(sizes.len(), &[&variable], Sum, &[true], 1);
+    let gradients = row_gradients(sizes.len(), &[&variable], Sum, &[true], accumulation);
     let optimizer = optimizer(rule, 0.1);
     for step in 1..=4 {
         let values = numbers(30 * WIDTH);
@@ -496,7 +499,11 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
         let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
         submit(&gradients, step, &weights);
         gradients.commit(step);
-        apply(&optimizer, &gradients).unwrap();
+        let options = ApplyOptions {
+            measure_norm: measured,
+            ..ApplyOptions::default()
+        };
+        apply_with(&optimizer, &gradients, options).unwrap();
     }
     bits(&value(&variable))
 }
@@ -506,14 +513,27 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
 #[test]
 fn replicas_change_no_bit() {
     for rule in elementwise() {
-        let one = trained_in_parts(rule, &[30]);
+        let one = trained_in_parts(rule, &[30], 1, false);
         for sizes in [
             &[17, 13][..],
             &[1, 0, 29],
             &[6, 6, 6, 6, 6],
             &[3, 1, 11, 2, 13, 0, 0, 0, 0],
         ] {
-            assert!(trained_in_parts(rule, sizes) == one, "{rule} {sizes:?}");
+            let parts = trained_in_parts(rule, sizes, 1, false);
+            assert!(parts == one, "{rule} {sizes:?}");
+        }
+    }
+}
+
+/// The sums that an update makes on its way are those that are written for a norm.
+#[test]
+fn measuring_changes_no_bit() {
+    for rule in elementwise() {
+        for (sizes, accumulation) in [(&[30][..], 1), (&[17, 0, 13], 1), (&[3, 27], 2)] {
+            let [plain, measured] =
+                [false, true].map(|measured| trained_in_parts(rule, sizes, accumulation, measured));
+            assert!(plain == measured, "{rule} {sizes:?}");
         }
     }
 }

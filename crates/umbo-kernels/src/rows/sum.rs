@@ -2,102 +2,172 @@
 //!
 //! The sum of a row runs over all entries that name it, in the order in which they were added: by
 //! replica, then by position. It is float64, like the sum of a dense gradient
-//! ([`weighted_sum`](crate::update::weighted_sum)), so that an update uses both in the same way.
-//! One worker adds up a row, so the bits do not depend on the threads.
+//! ([`weighted_sum`](crate::update::weighted_sum)). One worker adds up a row, so the bits do not
+//! depend on the threads.
+//!
+//! An update adds up the rows of a tile while it updates them ([`UpdatePass::at_rows`]): it reads
+//! each contribution once, and writes no sum to memory. Whoever needs the sums themselves has them
+//! written ([`RowSums::write_to`]).
+//!
+//! [`UpdatePass::at_rows`]: crate::update::pass::UpdatePass::at_rows
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::dtype::DType;
 use crate::float::gradient_element::{GradientElement, for_gradient_dtype};
-use crate::instruction_set::{Instructions, Kernel, dispatch};
+use crate::float::lanes::BLOCK;
+use crate::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::prefetch::{ROWS_AHEAD, prefetch};
 use crate::rows::order::RowOrder;
-use crate::view::{View, ViewMut};
+use crate::view::{Span, SpanMut};
 use umbo_executor::workers;
 
 /// Some rows, one for each entry of a range of an order.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPart<'a> {
-    /// The rows: contiguous, and as many in the first dimension as there are entries.
-    pub values: View<'a>,
+    /// The elements of the rows, one row after the other.
+    pub values: Span<'a>,
+    /// How many rows there are.
+    pub rows: usize,
     /// The factor of each element.
     pub factor: f64,
 }
 
-/// Writes to `sums`, for every row of `order`, the sum of factor × row over the entries that name
-/// it. The sums are in the order's own order.
-///
-/// The first entries are those of `accumulated`, which is float64 and has the factor 1. The entries
-/// of `parts` follow, one part after the other. Nothing is allocated.
-///
-/// Asserted, not reported: all views are contiguous; their rows have as many elements as those of
-/// `sums`; there are as many entries and rows as in the order; `parts` are of one dtype that
-/// gradients can have; `sums` is float64.
-pub fn sum_rows(
-    instructions: Instructions,
-    order: &RowOrder,
-    accumulated: Option<View>,
-    parts: &[RowPart],
-    sums: &mut ViewMut,
-) {
-    let shape = sums.layout().shape;
-    let width = shape[1..].iter().product();
-    assert!(sums.layout().is_contiguous() && sums.dtype() == DType::Float64);
-    assert_eq!(shape[0], order.rows());
-    let dtype = parts
-        .first()
-        .map_or(DType::Float64, |part| part.values.dtype());
-    let mut entries = 0;
-    for view in accumulated
-        .iter()
-        .chain(parts.iter().map(|part| &part.values))
-    {
-        let shape = view.layout().shape;
-        assert!(view.layout().is_contiguous());
-        assert_eq!(shape[1..].iter().product::<usize>(), width);
-        entries += shape[0];
-    }
-    assert!(accumulated.is_none_or(|view| view.dtype() == DType::Float64));
-    assert!(parts.iter().all(|part| part.values.dtype() == dtype));
-    assert_eq!(entries, order.entries());
-    for_gradient_dtype!(dtype, T => {
-        let bytes = width * (size_of::<T>() + size_of::<f64>());
-        workers::for_each_task(order.entries(), bytes, &|range| {
-            let element = std::marker::PhantomData::<T>;
-            let rows = order.rows_within(range);
-            let part = RowSums { order, accumulated, parts, sums, width, rows, element };
-            dispatch(instructions, part);
-        });
-    });
-}
-
-/// One worker's part: the sums of some rows, which no other worker has. The views are as `sum_rows`
-/// asserted, and the parts are of type `T`.
-struct RowSums<'a, T> {
+/// For every row of an order, the sum of factor × row over the entries that name it.
+#[derive(Clone, Copy, Debug)]
+pub struct RowSums<'a> {
     order: &'a RowOrder,
-    accumulated: Option<View<'a>>,
+    /// The sums of earlier runs, which are the first entries.
+    accumulated: Option<Span<'a>>,
+    accumulated_rows: usize,
     parts: &'a [RowPart<'a>],
-    sums: &'a ViewMut<'a>,
+    /// The elements of a row.
     width: usize,
-    rows: Range<usize>,
-    element: std::marker::PhantomData<T>,
+    /// The type of the parts.
+    dtype: DType,
 }
 
-impl<T: GradientElement> Kernel for RowSums<'_, T> {
+impl<'a> RowSums<'a> {
+    /// The sums for the rows of `order`, each of `width` elements. The first entries are the rows
+    /// of `accumulated`, which is float64 and has the factor 1. The entries of `parts` follow, one
+    /// part after the other.
+    ///
+    /// Asserted, not reported: there are as many entries as in the order; `parts` are of one dtype
+    /// that gradients can have.
+    pub fn new(
+        order: &'a RowOrder,
+        accumulated: Option<Span<'a>>,
+        parts: &'a [RowPart<'a>],
+        width: usize,
+    ) -> RowSums<'a> {
+        let dtype = parts
+            .first()
+            .map_or(DType::Float64, |part| part.values.dtype());
+        let mut fresh = 0;
+        for part in parts {
+            assert_eq!(part.values.dtype(), dtype);
+            assert_eq!(part.values.elements(), part.rows * width);
+            fresh += part.rows;
+        }
+        assert!(fresh <= order.entries());
+        let accumulated_rows = order.entries() - fresh;
+        assert!(accumulated.is_none_or(|sums| sums.dtype() == DType::Float64));
+        let elements = accumulated.map_or(0, |sums| sums.elements());
+        assert_eq!(elements, accumulated_rows * width);
+        RowSums {
+            order,
+            accumulated,
+            accumulated_rows,
+            parts,
+            width,
+            dtype,
+        }
+    }
+
+    /// The elements of all sums together.
+    pub fn elements(&self) -> usize {
+        self.order.rows() * self.width
+    }
+
+    /// The number of entries.
+    pub fn entries(&self) -> usize {
+        self.order.entries()
+    }
+
+    /// The positions of the rows whose first entry lies in a range of the sorted entries.
+    pub(crate) fn rows_within(&self, entries: Range<usize>) -> Range<usize> {
+        self.order.rows_within(entries)
+    }
+
+    /// About how many bytes are read for one entry.
+    pub fn bytes_of_entry(&self) -> usize {
+        self.width * self.dtype.size()
+    }
+
+    /// Writes the sums of all rows to `to`, in the order's own order, on as many workers as the
+    /// work is worth. Nothing is allocated. Asserted: `to` is float64 and has as many elements.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the elements of `to` meanwhile.
+    pub unsafe fn write_to(&self, instructions: Instructions, to: &SpanMut<'_>) {
+        assert_eq!(
+            (to.dtype(), to.elements()),
+            (DType::Float64, self.elements())
+        );
+        let bytes = self.width * (self.dtype.size() + size_of::<f64>());
+        workers::for_each_task(self.entries(), bytes, &|entries| {
+            let rows = self.rows_within(entries);
+            let first = to.data().cast::<f64>();
+            let first = first.wrapping_add(rows.start * self.width);
+            // SAFETY: the caller's promise, and no other worker has one of these rows.
+            unsafe { self.write_tile(instructions, rows, 0..self.width, first) };
+        });
+    }
+
+    /// Writes the elements `columns` of the sums of the rows at these positions to the memory from
+    /// `to` on, one row after the other, on this thread.
+    ///
+    /// # Safety
+    /// There are such rows and columns, and the memory, which nobody else uses, has room for them.
+    pub(crate) unsafe fn write_tile(
+        &self,
+        instructions: Instructions,
+        positions: Range<usize>,
+        columns: Range<usize>,
+        to: *mut f64,
+    ) {
+        for_gradient_dtype!(self.dtype, T => {
+            let element = PhantomData::<T>;
+            let tile = SumTile { sums: self, positions, columns, to, element };
+            dispatch(instructions, tile);
+        });
+    }
+}
+
+/// The sums of some columns of some rows. The parts are of type `T`, and the code that creates it
+/// ensures what [`RowSums::write_tile`] demands.
+struct SumTile<'a, T> {
+    sums: &'a RowSums<'a>,
+    positions: Range<usize>,
+    columns: Range<usize>,
+    to: *mut f64,
+    element: PhantomData<T>,
+}
+
+impl<T: GradientElement> Kernel for SumTile<'_, T> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        for position in self.rows.clone() {
-            let first = self
-                .sums
-                .data()
-                .cast::<f64>()
-                .wrapping_add(position * self.width);
-            // SAFETY: the sums have this row, and no other worker has it; zeros are valid f64s.
+        let width = self.columns.len();
+        let order = self.sums.order;
+        for (index, position) in self.positions.clone().enumerate() {
+            let first = self.to.wrapping_add(index * width);
+            // SAFETY: the memory has room for this row, which only this call uses.
             let sum = unsafe {
-                first.write_bytes(0, self.width);
-                std::slice::from_raw_parts_mut(first, self.width)
+                first.write_bytes(0, width);
+                std::slice::from_raw_parts_mut(first, width)
             };
-            for entry in self.order.entries_of(position) {
+            for entry in order.entries_of(position) {
                 if let Some(RowTerm::Fresh(row, _)) = self.term(entry + ROWS_AHEAD) {
                     prefetch(row.as_ptr().cast(), size_of_val(row));
                 }
@@ -108,15 +178,27 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
                             .zip(row)
                             .for_each(|(sum, value)| *sum += value);
                     }
-                    Some(RowTerm::Fresh(row, factor)) => {
-                        for (sum, value) in sum.iter_mut().zip(row) {
-                            let [value] = T::widened(instructions, [*value]);
-                            *sum += factor * value;
-                        }
-                    }
+                    Some(RowTerm::Fresh(row, factor)) => add(instructions, sum, row, factor),
                 }
             }
         }
+    }
+}
+
+/// Adds factor × row to a sum that is as long.
+#[inline(always)]
+fn add<T: GradientElement>(instructions: Instructions, sum: &mut [f64], row: &[T], factor: f64) {
+    let (sums, last_sums) = sum.as_chunks_mut::<BLOCK>();
+    let (rows, last_row) = row.as_chunks::<BLOCK>();
+    for (sum, row) in sums.iter_mut().zip(rows) {
+        for (sum, value) in sum.iter_mut().zip(T::widened(instructions, *row)) {
+            *sum += factor * value;
+        }
+        keep_to_blocks();
+    }
+    for (sum, value) in last_sums.iter_mut().zip(last_row) {
+        let [value] = T::widened(instructions, [*value]);
+        *sum += factor * value;
     }
 }
 
@@ -128,34 +210,33 @@ enum RowTerm<'a, T> {
     Fresh(&'a [T], f64),
 }
 
-impl<T: GradientElement> RowSums<'_, T> {
+impl<T: GradientElement> SumTile<'_, T> {
     /// The term of a sorted entry, or `None` past the last.
     #[inline(always)]
     fn term(&self, entry: usize) -> Option<RowTerm<'_, T>> {
-        let mut number = self.order.number(entry)?;
-        if let Some(accumulated) = &self.accumulated {
-            let rows = accumulated.layout().shape[0];
-            if number < rows {
-                return Some(RowTerm::Accumulated(self.row(accumulated, number)));
-            }
-            number -= rows;
+        let sums = self.sums;
+        let mut number = sums.order.number(entry)?;
+        if number < sums.accumulated_rows {
+            let row = self.row(sums.accumulated.as_ref()?, number);
+            return Some(RowTerm::Accumulated(row));
         }
-        for part in self.parts {
-            let rows = part.values.layout().shape[0];
-            if number < rows {
+        number -= sums.accumulated_rows;
+        for part in sums.parts {
+            if number < part.rows {
                 return Some(RowTerm::Fresh(self.row(&part.values, number), part.factor));
             }
-            number -= rows;
+            number -= part.rows;
         }
         None
     }
 
-    /// Row `number` of a view of type `E`, which has this row.
+    /// The columns of row `number` of a span of type `E`, which has this row.
     #[inline(always)]
-    fn row<'v, E>(&self, view: &'v View, number: usize) -> &'v [E] {
-        let first = view.data().cast::<E>().wrapping_add(number * self.width);
-        // SAFETY: the view has this row, contiguous and of `width` elements (`sum_rows` asserted
-        // it), and its builder guaranteed that it may be read.
-        unsafe { std::slice::from_raw_parts(first, self.width) }
+    fn row<'v, E>(&self, span: &'v Span<'_>, number: usize) -> &'v [E] {
+        let place = number * self.sums.width + self.columns.start;
+        let first = span.data().cast::<E>().wrapping_add(place);
+        // SAFETY: the span has this row (`RowSums::new` asserted how many there are), the row has
+        // these columns, and the builder of the span guaranteed that it may be read.
+        unsafe { std::slice::from_raw_parts(first, self.columns.len()) }
     }
 }

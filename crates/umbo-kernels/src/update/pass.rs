@@ -14,8 +14,9 @@
 //! A pass may carry a moving average of the weights along ([`UpdatePass::with_average`]), tile by
 //! tile, too: 8 bytes an element more.
 //!
-//! The pass over a table ([`UpdatePass::at_rows`]) updates some rows by sums that were added up
-//! before. It does not touch the other rows.
+//! The pass over a table ([`UpdatePass::at_rows`]) updates some rows. It adds up the contributions
+//! to the rows of a tile just before it updates them, or reads sums that were added up before. It
+//! does not touch the other rows.
 //!
 //! The result of an element depends on that element alone. The sum runs over the buffers in their
 //! order, in float64, and is rounded once to the element type. A product is fused with its addition
@@ -28,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use crate::dtype::DType;
 use crate::float::narrow::{narrow, narrow_rows};
 use crate::instruction_set::Instructions;
+use crate::rows::sum::RowSums;
 use crate::streaming;
 use crate::update::average::Average;
 use crate::update::weighted_sum::{Clipping, Contribution, WeightedSum};
@@ -45,6 +47,8 @@ pub struct UpdatePass<'a> {
     pub(super) l2: f64,
     /// The rows that are updated; `None` if all are.
     pub(super) rows: Option<PassRows<'a>>,
+    /// The sums of these rows, if the pass adds them up.
+    pub(super) terms: Option<RowSums<'a>>,
     /// The elements, or the rows, that are updated.
     pub(super) range: Range<usize>,
     /// The weights' low-precision copies.
@@ -71,6 +75,15 @@ pub struct PassRows<'a> {
     pub numbers: &'a [usize],
     /// The elements of one row.
     pub elements: usize,
+}
+
+/// What the gradients of some rows of a table are made of.
+#[derive(Clone, Copy, Debug)]
+pub enum RowGradients<'a> {
+    /// A sum for each row, float64, one row after the other.
+    Summed(Span<'a>),
+    /// Contributions, which the pass adds up.
+    Terms(RowSums<'a>),
 }
 
 /// Elements whose new weights are rounded to the copies together. This takes a tenth of a
@@ -109,6 +122,7 @@ impl<'a> UpdatePass<'a> {
             sum,
             l2: 0.0,
             rows: None,
+            terms: None,
             range: 0..elements,
             copies: &[],
             average: None,
@@ -121,11 +135,11 @@ impl<'a> UpdatePass<'a> {
     }
 
     /// The update of some rows of `weights` and `slots`: the i-th of `rows` is updated by row i of
-    /// `sums`, divided by `divisor`. No other row is touched.
+    /// `gradients`, divided by `divisor`. No other row is touched.
     ///
-    /// Asserts what [`UpdatePass::new`] asserts, and that `sums` is float64 and has as many rows.
-    /// When the pass runs, it asserts that the rows ascend, that none comes twice, and that the
-    /// weights have them.
+    /// Asserts what [`UpdatePass::new`] asserts, and that there are gradients of as many rows, of
+    /// sums in float64. When the pass runs, it asserts that the rows ascend, that none comes twice,
+    /// and that the weights have them.
     ///
     /// # Safety
     /// As for [`UpdatePass::new`].
@@ -134,14 +148,20 @@ impl<'a> UpdatePass<'a> {
         weights: &'a SpanMut<'a>,
         slots: &'a [SpanMut<'a>],
         rows: PassRows<'a>,
-        sums: Span<'a>,
+        gradients: RowGradients<'a>,
         divisor: f64,
     ) -> UpdatePass<'a> {
         // SAFETY: the caller's promise is the same.
         let mut pass = unsafe { UpdatePass::new(instructions, weights, slots, &[], divisor) };
         let elements = rows.numbers.len() * rows.elements;
-        let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
-        pass.sum = sum.starting_from(Some(sums));
+        pass.sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
+        match gradients {
+            RowGradients::Summed(sums) => pass.sum = pass.sum.starting_from(Some(sums)),
+            RowGradients::Terms(terms) => {
+                assert_eq!(terms.elements(), elements);
+                pass.terms = Some(terms);
+            }
+        }
         pass.range = 0..rows.numbers.len();
         pass.rows = Some(rows);
         pass
@@ -154,13 +174,17 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same pass for one worker's part of the elements, or of the rows.
+    /// The same pass for one worker's part of the elements, or of the rows, or, if it adds up
+    /// contributions, of their entries.
     #[inline]
     pub fn over(mut self, part: &PiecePart) -> UpdatePass<'a> {
         let whole = self
             .rows
             .map_or(self.weights.elements(), |rows| rows.numbers.len());
-        self.range = part.range();
+        self.range = match &self.terms {
+            Some(terms) => terms.rows_within(part.range()),
+            None => part.range(),
+        };
         assert!(self.range.end <= whole);
         self
     }

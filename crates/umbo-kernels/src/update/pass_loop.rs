@@ -15,7 +15,7 @@ use crate::update::finite_mask::FiniteMask;
 use crate::update::formula::Formula;
 use crate::update::gradients::{GradientLoop, MakeGradients};
 use crate::update::pass::{TILE, UpdatePass};
-use crate::update::tiles::Tile;
+use crate::update::tiles::TileRows;
 
 impl UpdatePass<'_> {
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
@@ -40,15 +40,24 @@ impl UpdatePass<'_> {
             };
         }
         let goes_on = self.is_whole();
-        self.run_tiles(&mut |tile| {
-            dispatch(
-                self.instructions(),
-                UpdateTile {
-                    tile,
+        if self.trial.is_some() {
+            return self.run_tiles(&mut |tile| {
+                let tiles = &TileRows::of(tile);
+                let update = UpdateTiles {
+                    tiles,
                     formula,
                     goes_on,
-                },
-            );
+                };
+                dispatch(self.instructions(), update);
+            });
+        }
+        self.run_tile_rows(&mut |tiles| {
+            let update = UpdateTiles {
+                tiles,
+                formula,
+                goes_on,
+            };
+            dispatch(self.instructions(), update);
         });
     }
 
@@ -143,48 +152,57 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
     }
 }
 
-/// The update of a tile, whose gradient is in memory. The code that creates it ensures that the
-/// tile is of the formula's type, and has its slots.
-struct UpdateTile<'a, F, const SLOTS: usize> {
-    tile: &'a Tile<'a>,
+/// The update of tiles, whose gradients are in memory. The code that creates it ensures that they
+/// are of the formula's type, and have its slots.
+struct UpdateTiles<'a, F, const SLOTS: usize> {
+    tiles: &'a TileRows<'a>,
     formula: F,
-    /// Whether the tile behind it in memory comes next.
+    /// Whether what lies behind a tile in memory comes next.
     goes_on: bool,
 }
 
-impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateTile<'_, F, SLOTS> {
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateTiles<'_, F, SLOTS> {
     const WIDEST: InstructionSet = InstructionSet::Avx2;
 
     #[inline(always)]
     fn run(self, _: Instructions) {
-        let UpdateTile {
-            tile,
+        let UpdateTiles {
+            tiles,
             formula,
             goes_on,
         } = self;
         let mut slots = [std::ptr::null_mut(); SLOTS];
-        for (pointer, slot) in slots.iter_mut().zip(tile.slots) {
+        for (pointer, slot) in slots.iter_mut().zip(tiles.slots) {
             *pointer = slot.cast();
         }
         let operands = Operands {
-            weights: tile.weights.cast(),
+            weights: tiles.weights.cast(),
             slots,
             formula,
         };
-        let gradient = tile.gradient.cast::<F::Element>();
-        let mut start = 0;
-        while tile.elements - start >= BLOCK {
-            if goes_on {
-                operands.prefetch(start);
+        let elements = tiles.columns.len();
+        let mut gradient = tiles.gradient.cast::<F::Element>();
+        for mut place in tiles.places() {
+            let end = place + elements;
+            while end - place >= BLOCK {
+                if goes_on {
+                    operands.prefetch(place);
+                }
+                // SAFETY: `BLOCK` elements from here on are in the tile, which only this call uses.
+                unsafe {
+                    operands.update(gradient.cast::<[_; BLOCK]>().read(), place);
+                    gradient = gradient.add(BLOCK);
+                }
+                place += BLOCK;
             }
-            // SAFETY: `BLOCK` elements from `start` on are in the tile, which only this call uses.
-            unsafe { operands.update(gradient.add(start).cast::<[_; BLOCK]>().read(), start) };
-            start += BLOCK;
-        }
-        while start < tile.elements {
-            // SAFETY: the element is in the tile, which only this call uses.
-            unsafe { operands.update([gradient.add(start).read()], start) };
-            start += 1;
+            while place < end {
+                // SAFETY: the element is in the tile, which only this call uses.
+                unsafe {
+                    operands.update([gradient.read()], place);
+                    gradient = gradient.add(1);
+                }
+                place += 1;
+            }
         }
     }
 }

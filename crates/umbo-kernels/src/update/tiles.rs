@@ -11,12 +11,12 @@ use crate::float::gradient_element::GradientElement;
 use crate::float::lanes::BLOCK;
 use crate::float::real::{Real, for_gradient, for_real};
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
-use crate::prefetch::{ROWS_AHEAD, prefetch};
+use crate::prefetch::prefetch;
 use crate::update::finite_mask::FiniteMask;
 use crate::update::gradients::{GradientLoop, MakeGradients};
 use crate::update::pass::{PassRows, TILE, UpdatePass};
 use crate::update::weighted_sum::{Finish, WeightedSum};
-use crate::view::SpanMut;
+use crate::view::{Span, SpanMut};
 
 /// The most slots of an update that is not a formula.
 pub const MOST_SLOTS: usize = 8;
@@ -38,7 +38,68 @@ pub struct Tile<'t> {
     pub slots: &'t [*mut u8],
 }
 
-/// Memory for the gradient of one tile, or for its weights, or for a slot.
+/// Tiles whose gradients lie one after the other: one of a pass over all elements, or those of
+/// rows. The code that creates it ensures that each lies in the weights and slots, which the pass
+/// alone uses, and that there is a gradient for each element.
+pub(super) struct TileRows<'t> {
+    dtype: DType,
+    /// The index in the variable of the first of the weights.
+    first: usize,
+    /// The rows, each of `width` elements.
+    numbers: &'t [usize],
+    width: usize,
+    /// The elements of a row that a tile has.
+    pub(super) columns: Range<usize>,
+    pub(super) weights: *mut u8,
+    pub(super) gradient: *const u8,
+    pub(super) slots: &'t [*mut u8],
+}
+
+impl<'t> TileRows<'t> {
+    /// A single tile.
+    pub(super) fn of(tile: &'t Tile<'t>) -> TileRows<'t> {
+        TileRows {
+            dtype: tile.dtype,
+            first: tile.start,
+            numbers: &[0],
+            width: 1,
+            columns: 0..tile.elements,
+            weights: tile.weights,
+            gradient: tile.gradient,
+            slots: tile.slots,
+        }
+    }
+
+    /// For each tile the index of its first element among the weights.
+    #[inline(always)]
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+        let numbers = self.numbers.iter();
+        numbers.map(|number| number * self.width + self.columns.start)
+    }
+
+    /// Calls `update` with each tile.
+    fn each(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+        let size = self.dtype.size();
+        let elements = self.columns.len();
+        for (index, place) in self.places().enumerate() {
+            let at = |first: *mut u8| first.wrapping_add(place * size);
+            let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
+            for (pointer, slot) in slots.iter_mut().zip(self.slots) {
+                *pointer = at(*slot);
+            }
+            update(&Tile {
+                dtype: self.dtype,
+                start: self.first + place,
+                elements,
+                weights: at(self.weights),
+                gradient: self.gradient.wrapping_add(index * elements * size),
+                slots: &slots[..self.slots.len()],
+            });
+        }
+    }
+}
+
+/// Memory for the gradient of one tile, or for its sums, its weights, or a slot.
 #[repr(align(64))]
 struct TileBuffer(MaybeUninit<[f64; TILE]>);
 
@@ -174,12 +235,17 @@ impl UpdatePass<'_> {
                 &mut trial
             }
         };
+        self.run_tile_rows(&mut |rows| rows.each(&mut *update));
+    }
+
+    /// The same, with the tiles whose gradients are made together. It is for no trial.
+    pub(super) fn run_tile_rows(&self, update: &mut dyn FnMut(&TileRows<'_>)) {
         for_real!(self.dtype(), T => for_gradient!(T, self.sum().gradient_dtype, G => {
             self.tiles::<G, T>(update);
         }));
     }
 
-    fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+    fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&TileRows<'_>)) {
         let mut buffer = TileBuffer(MaybeUninit::uninit());
         let buffer: *mut T = buffer.0.as_mut_ptr().cast();
         let Some(PassRows {
@@ -189,9 +255,9 @@ impl UpdatePass<'_> {
         else {
             return self.in_tiles(TILE, |range| {
                 for start in range.clone().step_by(TILE) {
-                    let tile = start..range.end.min(start + TILE);
-                    self.write_gradient::<G, T>(tile.clone(), buffer);
-                    self.tile(buffer, start, tile.len(), update);
+                    let end = range.end.min(start + TILE);
+                    self.write_gradient::<G, T>(self.sum(), start..end, buffer);
+                    self.tile_rows(buffer, &[start], 1, 0..end - start, update);
                 }
             });
         };
@@ -205,27 +271,52 @@ impl UpdatePass<'_> {
             for first in range.clone().step_by(together) {
                 let rows = first..range.end.min(first + together);
                 for done in (0..width).step_by(TILE) {
-                    let start = first * width + done;
-                    let elements = TILE.min(width - done);
-                    let end = start + (rows.len() - 1) * width + elements;
-                    self.write_gradient::<G, T>(start..end, buffer);
-                    for (index, position) in rows.clone().enumerate() {
-                        if let Some(next) = numbers[..self.range.end].get(position + ROWS_AHEAD) {
-                            self.prefetch::<T>(next * width + done, elements);
-                        }
-                        let gradient = buffer.wrapping_add(index * width);
-                        self.tile(gradient, numbers[position] * width + done, elements, update);
+                    let columns = done..width.min(done + TILE);
+                    for number in &numbers[rows.clone()] {
+                        self.prefetch::<T>(number * width + done, columns.len());
                     }
+                    self.write_row_gradients::<G, T>(rows.clone(), columns.clone(), buffer);
+                    self.tile_rows(buffer, &numbers[rows.clone()], width, columns, update);
                 }
             }
         });
     }
 
-    /// Writes the elements `range` of the gradient, without the L2 term, to `to`, which has room
-    /// for them.
-    fn write_gradient<G: GradientElement, T: Real>(&self, range: Range<usize>, to: *mut T) {
-        let sum = self.sum();
-        let finish = self.sum().finish::<T>();
+    /// Writes the elements `columns` of the gradients of some rows, without the L2 term, to `to`,
+    /// which has room for them: of several rows if they are whole.
+    fn write_row_gradients<G: GradientElement, T: Real>(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        to: *mut T,
+    ) {
+        let elements = rows.len() * columns.len();
+        let Some(terms) = &self.terms else {
+            let width = self.rows.map_or(1, |rows| rows.elements);
+            let start = rows.start * width + columns.start;
+            return self.write_gradient::<G, T>(self.sum(), start..start + elements, to);
+        };
+        let mut sums = TileBuffer(MaybeUninit::uninit());
+        let first = sums.0.as_mut_ptr().cast::<f64>();
+        // SAFETY: the pass has these rows and columns, and at most `TILE` elements; the sums are
+        // this call's, and are read when they are written.
+        let sums = unsafe {
+            terms.write_tile(self.instructions(), rows, columns, first);
+            std::slice::from_raw_parts(first.cast::<u8>(), elements * size_of::<f64>())
+        };
+        let sum = self.sum().of_sums(Span::of_bytes(sums, DType::Float64));
+        self.write_gradient::<G, T>(&sum, 0..elements, to);
+    }
+
+    /// Writes the elements `range` of the gradient that `sum` makes, without the L2 term, to `to`,
+    /// which has room for them.
+    fn write_gradient<G: GradientElement, T: Real>(
+        &self,
+        sum: &WeightedSum<'_>,
+        range: Range<usize>,
+        to: *mut T,
+    ) {
+        let finish = sum.finish::<T>();
         let not_finite = self.not_finite;
         let gradient = PhantomData::<G>;
         let write = WriteGradient {
@@ -247,45 +338,51 @@ impl UpdatePass<'_> {
         }
     }
 
-    /// The tile of weights and slots from `place` on, whose gradient without the L2 term is in
-    /// `gradient`.
-    fn tile<T: Real>(
+    /// Updates the elements `columns` of the rows with these `numbers`, each of `width` elements,
+    /// whose gradients without the L2 term are in `gradient`.
+    fn tile_rows<T: Real>(
         &self,
         gradient: *mut T,
-        place: usize,
-        elements: usize,
-        update: &mut dyn FnMut(&Tile<'_>),
+        numbers: &[usize],
+        width: usize,
+        columns: Range<usize>,
+        update: &mut dyn FnMut(&TileRows<'_>),
     ) {
-        let at = |span: &SpanMut<'_>| span.data().cast::<T>().wrapping_add(place);
-        let weights = at(self.weights());
-        if self.l2 != 0.0 {
-            // SAFETY: the gradient was just written, and nobody else has its memory. The tile lies
-            // in the weights, which this pass alone uses.
-            let (gradient, weights) = unsafe {
-                let gradient = std::slice::from_raw_parts_mut(gradient, elements);
-                (gradient, std::slice::from_raw_parts(weights, elements))
-            };
-            dispatch(
-                self.instructions(),
-                AddL2 {
-                    gradient,
-                    weights,
-                    l2: T::from_f64(self.l2),
-                },
-            );
-        }
         let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
         for (pointer, slot) in slots[..self.slots.len()].iter_mut().zip(self.slots) {
-            *pointer = at(slot).cast::<u8>();
+            *pointer = slot.data();
         }
-        update(&Tile {
+        let rows = TileRows {
             dtype: T::DTYPE,
-            start: self.first + place,
-            elements,
-            weights: weights.cast(),
+            first: self.first,
+            numbers,
+            width,
+            columns,
+            weights: self.weights().data(),
             gradient: gradient.cast_const().cast(),
             slots: &slots[..self.slots.len()],
-        });
+        };
+        if self.l2 != 0.0 {
+            for (index, place) in rows.places().enumerate() {
+                let elements = rows.columns.len();
+                // SAFETY: the gradient was just written, and nobody else has its memory. The row
+                // lies in the weights, which this pass alone uses.
+                let (gradient, weights) = unsafe {
+                    let gradient = gradient.add(index * elements);
+                    let weights = self.weights().data().cast::<T>().add(place);
+                    let gradient = std::slice::from_raw_parts_mut(gradient, elements);
+                    (gradient, std::slice::from_raw_parts(weights, elements))
+                };
+                let l2 = T::from_f64(self.l2);
+                let add = AddL2 {
+                    gradient,
+                    weights,
+                    l2,
+                };
+                dispatch(self.instructions(), add);
+            }
+        }
+        update(&rows);
     }
 }
 

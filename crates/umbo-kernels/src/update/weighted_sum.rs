@@ -108,6 +108,20 @@ impl<'a> WeightedSum<'a> {
         self
     }
 
+    /// The gradient that is made in the same way of other sums, float64, and of nothing else.
+    pub(super) fn of_sums<'b>(&self, sums: Span<'b>) -> WeightedSum<'b> {
+        WeightedSum {
+            dtype: self.dtype,
+            elements: sums.elements(),
+            contributions: &[],
+            gradient_dtype: self.dtype,
+            accumulated: None,
+            divisor: self.divisor,
+            clipping: self.clipping,
+        }
+        .starting_from(Some(sums))
+    }
+
     /// The same sum, clipped.
     pub fn clipped(self, clipping: Clipping) -> WeightedSum<'a> {
         WeightedSum { clipping, ..self }

@@ -16,6 +16,7 @@ use crate::exchange::{Exchange, add_settings};
 use crate::gradients::Gradients;
 use crate::gradients::contributions::Contributions;
 use crate::gradients::lifecycle::check_finite;
+use crate::gradients::row_sums::Summing;
 use crate::rules::{UpdateRule, check_not_negative};
 use crate::state::settings::{NonFinite, Settings};
 use crate::state::{Optimizer, OptimizerMemory};
@@ -231,7 +232,7 @@ impl ApplyAction {
             rule,
             launcher,
         } = apply;
-        sources.merge_own_rows(&|index| plan.updates(index))?;
+        sources.merge_own_rows(&|index| plan.updates(index), Summing::AtOnce)?;
         let contributions = sources.contributions;
         work.select(sources, plan, *rule, None, |index| {
             contributions.has_variable(index)
@@ -267,7 +268,7 @@ impl ApplyAction {
         apply.refresh_plan(self.optimizer.id(), &self.gradients);
         match &mut exchange {
             Some(exchange) => exchange.exchange(apply, self.measures(apply.state))?,
-            None => apply.select_own()?,
+            None => apply.select_own(self.summing(apply))?,
         }
         let measured = self.measure(apply)?;
         match (&measured.non_finite, self.non_finite(apply.state)) {
@@ -349,6 +350,14 @@ impl ApplyAction {
         self.options.measure_norm
             || state.settings.global_clip_norm.is_some()
             || self.non_finite(state) != NonFinite::Ignore
+    }
+
+    /// Who adds up rows: the update in host memory, unless it measures them before.
+    fn summing(&self, apply: &Preparation<'_, '_>) -> Summing {
+        match apply.launcher {
+            Launcher::Host(_) if !self.measures(apply.state) => Summing::InUpdate,
+            _ => Summing::AtOnce,
+        }
     }
 
     /// Norm and finiteness of the gradients of all variables that will be updated, if they matter.

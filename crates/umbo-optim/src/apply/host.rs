@@ -23,7 +23,7 @@ use umbo_kernels::streaming;
 use umbo_kernels::update::accumulate::accumulate;
 use umbo_kernels::update::average::Average;
 use umbo_kernels::update::chunks::Chunks;
-use umbo_kernels::update::pass::{PassRows, UpdatePass};
+use umbo_kernels::update::pass::{PassRows, RowGradients, UpdatePass};
 use umbo_kernels::update::tiles::MOST_SLOTS;
 use umbo_kernels::update::weighted_sum::Contribution;
 use umbo_kernels::view::SpanMut;
@@ -136,13 +136,7 @@ impl ApplyBackend for CpuBackend {
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            match sources.rows(item.index) {
-                Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
-                None => {
-                    let variable = &sources.variables()[item.index];
-                    pieces.push(item.own(variable).len(), BLOCK, bytes);
-                }
-            }
+            push_piece(pieces, sources, item, bytes);
             // The ranks have measured all parts of sharded variables.
             if rule.measures() && !item.divided {
                 let contributions = &mut *contributions[0].lock();
@@ -352,11 +346,35 @@ fn begin_update(
     }
     let copies = update.copies.into_iter().filter(|written| *written).count();
     let dtype = variable.dtype();
-    let gradient = match item.gradient {
-        Some(_) => dtype.size(),
-        None => sources.gradient_bytes(item.index, dtype),
+    let gradient = match (item.gradient, sources.row_gradients(item.index)) {
+        (Some(_), _) => dtype.size(),
+        // The entries are counted.
+        (None, Some(RowGradients::Terms(_))) => 0,
+        (None, _) => sources.gradient_bytes(item.index, dtype),
     };
     Some(gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>())
+}
+
+/// Adds the piece of an item whose update reads and writes `bytes` bytes for one element besides
+/// contributions to rows: its elements, its rows, or the entries that name rows.
+fn push_piece(
+    pieces: &mut Pieces,
+    sources: &GradientSources<'_>,
+    item: &UpdateGroup,
+    bytes: usize,
+) {
+    let Some(rows) = sources.rows(item.index) else {
+        let variable = &sources.variables()[item.index];
+        return pieces.push(item.own(variable).len(), BLOCK, bytes);
+    };
+    let all = bytes * rows.elements();
+    match sources.row_gradients(item.index) {
+        Some(RowGradients::Terms(terms)) => {
+            let entries = terms.entries();
+            pieces.push(entries, 1, all / entries.max(1) + terms.bytes_of_entry());
+        }
+        _ => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
+    }
 }
 
 /// Replaces `contributions` by those of the last run to the variables of an item.
@@ -433,13 +451,14 @@ pub(crate) fn with_pass<R>(
         let average = average_of(context, item, update, own_range.len());
         let copies = copies.map(|copy| copy.map(|copy| copy.part(&own_range)));
         let copies = copies.each_ref().map(Option::as_ref);
-        let pass = match (sources.rows(index), item.gradient) {
-            (Some(merged), _) => {
+        let rows = sources.rows(index).zip(sources.row_gradients(index));
+        let pass = match (rows, item.gradient) {
+            (Some((merged, gradients)), _) => {
                 let rows = PassRows {
                     numbers: merged.rows(),
                     elements: merged.row_elements(),
                 };
-                UpdatePass::at_rows(instructions, &weights, slots, rows, merged.sums(), divisor)
+                UpdatePass::at_rows(instructions, &weights, slots, rows, gradients, divisor)
             }
             (None, Some(gradient)) => {
                 contributions.clear();

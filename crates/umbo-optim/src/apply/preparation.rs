@@ -5,6 +5,7 @@ use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::ApplyWorkspace;
 use crate::gradients::Gradients;
+use crate::gradients::row_sums::Summing;
 use crate::rules::UpdateRule;
 use crate::state::OptimizerMemory;
 use umbo_base::error::Result;
@@ -27,9 +28,10 @@ impl Preparation<'_, '_> {
 
     /// Merges the rows of this process's replicas, and selects the variables that they have
     /// contributed to.
-    pub(crate) fn select_own(&mut self) -> Result<()> {
+    pub(crate) fn select_own(&mut self, summing: Summing) -> Result<()> {
         let plan = &*self.plan;
-        self.sources.merge_own_rows(&|index| plan.updates(index))?;
+        let updates = |index| plan.updates(index);
+        self.sources.merge_own_rows(&updates, summing)?;
         self.state.variables.refresh_layout();
         self.work.select(
             self.sources,

@@ -9,11 +9,12 @@ use crate::gradients::Gradients;
 use crate::gradients::accumulation::Accumulation;
 use crate::gradients::contributions::Contributions;
 use crate::gradients::replica::{DenseBuffer, GradientBuffer};
-use crate::gradients::row_sums::{Merged, RowSource};
+use crate::gradients::row_sums::{Merged, RowSource, Summing};
 use parking_lot::MutexGuard;
 use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::DType;
 use umbo_kernels::launch;
+use umbo_kernels::update::pass::RowGradients;
 use umbo_kernels::update::weighted_sum::{Contribution, WeightedSum};
 use umbo_kernels::view::Span;
 use umbo_tensor::Tensor;
@@ -119,27 +120,36 @@ impl<'a> GradientSources<'a> {
 
     /// Merges the rows of the last run into the gradients of those row-sparse variables that are
     /// `chosen`.
-    pub(crate) fn merge_own_rows(&mut self, chosen: &dyn Fn(usize) -> bool) -> Result<()> {
+    pub(crate) fn merge_own_rows(
+        &mut self,
+        chosen: &dyn Fn(usize) -> bool,
+        summing: Summing,
+    ) -> Result<()> {
         let contributions = self.contributions;
         let factor = self.factors();
-        self.merge_rows(true, |index| {
+        let rows = |index| {
             contributions
                 .rows_of(index, factor)
                 .filter(move |_| chosen(index))
-        })
+        };
+        let variables = self.gradients.variables();
+        // SAFETY: replicas write these rows again in the next step of the gradients, which begins
+        // when the apply that has claimed them is done or dropped.
+        unsafe { self.accumulation.merge_rows(variables, true, rows, summing) }
     }
 
-    /// Merges `rows` of row-sparse variables; see [`Accumulation::merge_rows`].
-    pub(crate) fn merge_rows<'r, R>(
-        &mut self,
-        with_before: bool,
-        rows: impl Fn(usize) -> R,
-    ) -> Result<()>
+    /// Merges `rows` of row-sparse variables, and nothing else; see [`Accumulation::merge_rows`].
+    pub(crate) fn merge_rows<'r, R>(&mut self, rows: impl Fn(usize) -> R) -> Result<()>
     where
         R: Iterator<Item = RowSource<'r>> + Clone,
     {
-        self.accumulation
-            .merge_rows(self.gradients.variables(), with_before, rows)
+        let variables = self.gradients.variables();
+        let summing = Summing::AtOnce;
+        // SAFETY: the rows are added up at once.
+        unsafe {
+            self.accumulation
+                .merge_rows(variables, false, rows, summing)
+        }
     }
 
     /// Sets the weight of all runs to `total_weight`.
@@ -194,6 +204,11 @@ impl<'a> GradientSources<'a> {
         self.accumulation.rows(index)
     }
 
+    /// What the gradients of these rows are made of.
+    pub(crate) fn row_gradients(&self, index: usize) -> Option<RowGradients<'_>> {
+        self.accumulation.row_gradients(index)
+    }
+
     /// The host memory that is reserved for the gradient of variable `index`, where it is kept or
     /// exchanged.
     pub(crate) fn kept(&self, index: usize) -> Option<Span<'static>> {
@@ -209,8 +224,7 @@ impl<'a> GradientSources<'a> {
     /// The number of elements the gradient of variable `index` has.
     pub(crate) fn elements(&self, index: usize) -> usize {
         let all = || self.variables()[index].shape().elements();
-        self.rows(index)
-            .map_or_else(all, |rows| rows.sums().elements())
+        self.rows(index).map_or_else(all, Merged::elements)
     }
 
     /// About how many bytes are read for one element of the gradient of variable `index`, which is

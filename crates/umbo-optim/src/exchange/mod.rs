@@ -54,6 +54,7 @@ use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory};
 use crate::gradients::Gradients;
+use crate::gradients::row_sums::Summing;
 use umbo_base::error::Result;
 use umbo_strategy::ranks::{
     AddQuantity, Call, Collective, CollectiveKind, Gathered, Quantities, Ranks, agreement,
@@ -355,7 +356,7 @@ fn start<'a>(
 /// The rows that this rank sends, of the variables for which `chosen` returns true.
 fn pack_rows(sources: &mut GradientSources<'_>, chosen: &dyn Fn(usize) -> bool) -> Result<Vec<u8>> {
     if sums_are_sent(sources) {
-        sources.merge_own_rows(chosen)?;
+        sources.merge_own_rows(chosen, Summing::AtOnce)?;
     }
     sparse_rows::pack(sources, chosen)
 }
@@ -368,5 +369,5 @@ fn take_rows(
     received: &Gathered,
 ) -> Result<()> {
     let rows = SparseRows::unpack(sources, chosen, participation, received)?;
-    sources.merge_rows(false, |index| rows.of_variable(index))
+    sources.merge_rows(|index| rows.of_variable(index))
 }

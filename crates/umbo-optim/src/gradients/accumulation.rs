@@ -1,12 +1,16 @@
 //! The sum of contributions of several runs, until it is applied.
 
-#![expect(unsafe_code, reason = "sums that were saved are put back")]
+#![expect(
+    unsafe_code,
+    reason = "sums that were saved are put back, and rows are read where replicas wrote them"
+)]
 
 use crate::gradients::contributions::Contributions;
-use crate::gradients::row_sums::{Merged, MergedRowSums, RowSource, Workspace};
+use crate::gradients::row_sums::{Merged, MergedRowSums, RowSource, Summing};
 use umbo_base::error::{Error, Result, memory};
 use umbo_device::DeviceId;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::update::pass::RowGradients;
 use umbo_tensor::collectives::copy_to;
 use umbo_tensor::slab::{CACHE_SHIFT, Slab};
 use umbo_tensor::values::variable::Variable;
@@ -32,7 +36,6 @@ pub(crate) struct Accumulation {
     left_out: Vec<u64>,
     /// The variables that are row-sparse.
     row_sparse: Vec<usize>,
-    workspace: Workspace,
     sum_slab: Slab,
     gradient_slab: Slab,
 }
@@ -110,7 +113,6 @@ impl Accumulation {
             period: 1,
             left_out: vec![0; variables.len()],
             row_sparse,
-            workspace: Workspace::default(),
             sum_slab: Slab::new(0),
             gradient_slab: Slab::new(CACHE_SHIFT / 2),
         })
@@ -193,11 +195,20 @@ impl Accumulation {
         }
     }
 
-    /// The sums of the rows of variable `index`, if it is row-sparse and a run wrote it.
+    /// The rows of variable `index`, if it is row-sparse and a run wrote it.
     pub(crate) fn rows(&self, index: usize) -> Option<&Merged> {
+        self.row_sums(index)?.merged()
+    }
+
+    /// What the gradients of these rows are made of.
+    pub(crate) fn row_gradients(&self, index: usize) -> Option<RowGradients<'_>> {
+        self.row_sums(index)?.gradients()
+    }
+
+    fn row_sums(&self, index: usize) -> Option<&MergedRowSums> {
         match &self.sums[index] {
             VariableSum::Dense(_) => None,
-            VariableSum::Rows(sums) => sums.merged(),
+            VariableSum::Rows(sums) => Some(sums),
         }
     }
 
@@ -208,28 +219,30 @@ impl Accumulation {
 
     /// Merges `rows` into the gradients of the row-sparse variables: what the last run contributed,
     /// and `with_before` also what was accumulated before.
-    pub(crate) fn merge_rows<'a, R>(
+    ///
+    /// # Safety
+    /// As for [`MergedRowSums::merge`].
+    pub(crate) unsafe fn merge_rows<'a, R>(
         &mut self,
         variables: &[Variable],
         with_before: bool,
         rows: impl Fn(usize) -> R,
+        summing: Summing,
     ) -> Result<()>
     where
         R: Iterator<Item = RowSource<'a>> + Clone,
     {
         let Accumulation {
-            sums,
-            row_sparse,
-            workspace,
-            ..
+            sums, row_sparse, ..
         } = self;
         row_sparse
             .iter()
             .try_for_each(|&index| match &mut sums[index] {
                 VariableSum::Dense(_) => Ok(()),
-                VariableSum::Rows(sums) => {
-                    sums.merge(with_before, &variables[index], rows(index), workspace)
-                }
+                // SAFETY: the caller's promise.
+                VariableSum::Rows(sums) => unsafe {
+                    sums.merge(with_before, &variables[index], rows(index), summing)
+                },
             })
     }
 

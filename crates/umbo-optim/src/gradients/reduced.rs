@@ -6,6 +6,7 @@ use crate::apply::launcher::{Launcher, launcher_of};
 use crate::apply::sources::GradientSources;
 use crate::exchange::Exchange;
 use crate::gradients::Gradients;
+use crate::gradients::row_sums::Summing;
 use crate::state::Optimizer;
 use umbo_base::error::{Error, Result};
 use umbo_strategy::Strategy;
@@ -143,7 +144,7 @@ impl CommitAction for InspectGradient<'_> {
         let dense = match &exchange {
             Some(exchange) => exchange.inspect(&mut sources, index, launcher)?,
             None => {
-                sources.merge_own_rows(&|other| other == index)?;
+                sources.merge_own_rows(&|other| other == index, Summing::AtOnce)?;
                 None
             }
         };

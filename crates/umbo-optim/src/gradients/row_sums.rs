@@ -2,7 +2,9 @@
 //! are merged.
 //!
 //! Merging takes time and memory in proportion to the contributed rows, whatever the size of the
-//! variable.
+//! variable. It puts the contributions in the order of the rows. An update in host memory adds them
+//! up as it goes over the rows; their sums are written only for what needs them more than once or
+//! elsewhere.
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
@@ -12,9 +14,10 @@ use umbo_base::error::{Error, Result, memory};
 use umbo_device::DeviceId;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::rows::order::RowOrder;
-use umbo_kernels::rows::sum::{RowPart, sum_rows};
+use umbo_kernels::rows::sum::{RowPart, RowSums};
+use umbo_kernels::update::pass::RowGradients;
 use umbo_kernels::update::weighted_sum::WeightedSum;
-use umbo_kernels::view::{Span, View};
+use umbo_kernels::view::Span;
 use umbo_tensor::values::variable::Variable;
 use umbo_tensor::{DType, Shape, Tensor};
 
@@ -29,6 +32,12 @@ pub(crate) struct MergedRowSums {
     /// The sums of all runs, once the last one is merged.
     all: Merged,
     has_all: bool,
+    /// The sums of all runs are not written; they are those of `order` and `parts`.
+    is_unsummed: bool,
+    order: RowOrder,
+    /// The rows of the last run. They are used as long as the apply that merged them has the
+    /// gradients.
+    parts: Vec<RowPart<'static>>,
 }
 
 /// Indices of the contributed rows, ascending, and the sum of the contributions to each.
@@ -37,11 +46,13 @@ pub(crate) struct Merged {
     sums: RowBuffer,
 }
 
-/// Memory that merging works in, for one row-sparse variable at a time.
-#[derive(Default)]
-pub(crate) struct Workspace {
-    order: RowOrder,
-    parts: Vec<RowPart<'static>>,
+/// Who adds up the rows that are merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Summing {
+    /// Merging writes their sums.
+    AtOnce,
+    /// An update in host memory, which alone reads them.
+    InUpdate,
 }
 
 /// The rows of one replica, which replica it is, and the factor of its rows in the sum.
@@ -56,6 +67,9 @@ impl MergedRowSums {
             has_before: false,
             all,
             has_all: false,
+            is_unsummed: false,
+            order: RowOrder::default(),
+            parts: Vec::new(),
         })
     }
 
@@ -66,35 +80,62 @@ impl MergedRowSums {
     /// Fails if an index is not a row of `variable`. [`RowPieces::check`] has checked the indices
     /// when the replica submitted.
     ///
+    /// # Safety
+    /// With [`Summing::InUpdate`], the rows of the sources stay as they are until the update is
+    /// done, or these sums are merged again, kept, or forgotten.
+    ///
     /// [`RowPieces::check`]: crate::gradients::rows::RowPieces::check
-    pub(crate) fn merge<'a>(
+    pub(crate) unsafe fn merge<'a>(
         &mut self,
         with_before: bool,
         variable: &Variable,
         sources: impl Iterator<Item = RowSource<'a>> + Clone,
-        workspace: &mut Workspace,
+        summing: Summing,
     ) -> Result<()> {
-        self.has_all = false;
+        self.forget_last();
         if sources.clone().next().is_none() {
             return Ok(());
         }
         let before = (with_before && self.has_before).then_some(&self.before);
-        let Workspace { order, parts } = workspace;
-        parts.clear();
-        let merged = collect(variable, before, sources, order, parts).and_then(|()| {
-            order.sort(variable.shape()[0]);
-            let before = before
-                .map(|before| before.sums.tensor().reading())
-                .transpose()?;
-            self.all.take(variable, order, before, parts)
-        });
-        // The views are valid during this call only.
-        parts.clear();
+        collect(variable, before, sources, &mut self.order, &mut self.parts)?;
+        self.order.sort(variable.shape()[0]);
+        let merged = match summing {
+            Summing::AtOnce => self.sum(with_before, variable),
+            Summing::InUpdate => self.all.take_rows(variable, &self.order),
+        };
+        self.is_unsummed = summing == Summing::InUpdate;
         self.has_all = merged.is_ok();
+        if !self.is_unsummed {
+            self.parts.clear();
+        }
         merged
     }
 
-    /// The sums of all runs, if one contributed.
+    /// Writes the sums of what was collected.
+    fn sum(&mut self, with_before: bool, variable: &Variable) -> Result<()> {
+        let MergedRowSums {
+            before,
+            has_before,
+            all,
+            order,
+            parts,
+            ..
+        } = self;
+        all.take_rows(variable, order)?;
+        let before = (with_before && *has_before).then(|| before.sums());
+        all.take_sums(
+            variable,
+            &RowSums::new(order, before, parts, all.row_elements()),
+        )
+    }
+
+    /// Forgets the rows of the last run.
+    fn forget_last(&mut self) {
+        (self.has_all, self.is_unsummed) = (false, false);
+        self.parts.clear();
+    }
+
+    /// The rows of all runs, if one contributed.
     pub(crate) fn merged(&self) -> Option<&Merged> {
         let before = self.has_before.then_some(&self.before);
         if self.has_all {
@@ -104,8 +145,21 @@ impl MergedRowSums {
         }
     }
 
-    /// Counts the last run among the earlier runs.
+    /// What the gradients of these rows are made of.
+    pub(crate) fn gradients(&self) -> Option<RowGradients<'_>> {
+        let merged = self.merged()?;
+        if !(self.has_all && self.is_unsummed) {
+            return Some(RowGradients::Summed(merged.sums()));
+        }
+        let before = self.has_before.then(|| self.before.sums());
+        let width = merged.row_elements();
+        let sums = RowSums::new(&self.order, before, &self.parts, width);
+        Some(RowGradients::Terms(sums))
+    }
+
+    /// Counts the last run, whose sums are written, among the earlier runs.
     pub(crate) fn keep(&mut self) {
+        debug_assert!(!self.is_unsummed, "a run that is kept has sums");
         if std::mem::take(&mut self.has_all) {
             std::mem::swap(&mut self.before, &mut self.all);
             self.has_before = true;
@@ -119,12 +173,14 @@ impl MergedRowSums {
 
     /// Replaces the sums.
     pub(crate) fn put(&mut self, merged: Merged) {
-        (self.before, self.has_before, self.has_all) = (merged, true, false);
+        self.forget_last();
+        (self.before, self.has_before) = (merged, true);
     }
 
     /// Forgets all runs, and keeps the memory.
     pub(crate) fn reset(&mut self) {
-        (self.has_before, self.has_all) = (false, false);
+        self.forget_last();
+        self.has_before = false;
     }
 }
 
@@ -168,7 +224,12 @@ impl Merged {
         self.sums.tensor().shape()[1..].iter().product()
     }
 
-    /// The sum of each of the rows, in float64.
+    /// The number of elements that the rows have.
+    pub(crate) fn elements(&self) -> usize {
+        self.rows.len() * self.row_elements()
+    }
+
+    /// The sum of each of the rows, in float64, if they are written.
     pub(crate) fn sums(&self) -> Span<'_> {
         self.sums.span()
     }
@@ -179,13 +240,8 @@ impl Merged {
         WeightedSum::new(dtype, sums.elements(), &[], divisor).starting_from(Some(sums))
     }
 
-    fn take(
-        &mut self,
-        variable: &Variable,
-        order: &RowOrder,
-        before: Option<View>,
-        parts: &[RowPart],
-    ) -> Result<()> {
+    /// Takes the rows of `order`.
+    fn take_rows(&mut self, variable: &Variable, order: &RowOrder) -> Result<()> {
         // The most rows that there can be: the number of distinct rows changes from step to step.
         let most = order.entries().min(variable.shape()[0]);
         self.rows.clear();
@@ -194,16 +250,18 @@ impl Merged {
             .map_err(|_| out_of_memory(variable))?;
         self.rows
             .extend((0..order.rows()).map(|position| order.row(position)));
-        self.sums.resize(order.rows(), most)?;
+        Ok(())
+    }
+
+    /// Writes the sums of the rows that it has.
+    fn take_sums(&mut self, variable: &Variable, sums: &RowSums<'_>) -> Result<()> {
+        let most = sums.entries().min(variable.shape()[0]);
+        self.sums.resize(self.rows.len(), most)?;
         // SAFETY: the sums belong to this apply, and nobody reads them before they are merged.
-        let mut sums = unsafe { self.sums.tensor().assume_exclusive() };
-        sum_rows(
-            Instructions::chosen(),
-            order,
-            before,
-            parts,
-            &mut sums.writing()?,
-        );
+        unsafe {
+            let to = self.sums.tensor().assume_exclusive().into_span()?;
+            sums.write_to(Instructions::chosen(), &to);
+        }
         Ok(())
     }
 }
@@ -227,16 +285,22 @@ fn collect<'a>(
     }
     order.start(entries).map_err(|_| out_of_memory(variable))?;
     order.add_rows(before);
+    parts.clear();
     for (replica, rows, factor) in sources {
         let rows = rows.pieces();
         rows.each_indices(variable, replica, |indices, rows| {
             order.add_indices(indices, rows)
         })?;
-        for (_, values) in rows.iter() {
-            // SAFETY: the parts are used and dropped before `merge` returns, which borrows the
-            // tensors that they view.
-            let values = unsafe { values.reading()?.held() };
-            parts.push(RowPart { values, factor });
+        for (indices, values) in rows.iter() {
+            // SAFETY: the caller of `merge` has promised it, or the parts are cleared before
+            // `merge`, which borrows the rows, returns.
+            let values = unsafe { values.span()?.held() };
+            let rows = indices.shape()[0];
+            parts.push(RowPart {
+                values,
+                rows,
+                factor,
+            });
         }
     }
     Ok(())

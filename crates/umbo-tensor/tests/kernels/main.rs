@@ -3,3 +3,4 @@
 mod narrow;
 mod rows_copy;
 mod rows_sum;
+mod rows_update;

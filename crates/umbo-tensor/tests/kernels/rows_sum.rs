@@ -3,7 +3,7 @@
 use umbo_device::DeviceId;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::rows::order::RowOrder;
-use umbo_kernels::rows::sum::{RowPart, sum_rows};
+use umbo_kernels::rows::sum::{RowPart, RowSums};
 use umbo_tensor::{Element, Shape, Tensor};
 
 fn rows<T: Element>(values: &[T], width: usize) -> Tensor {
@@ -27,20 +27,17 @@ fn summed_by(
     let parts: Vec<RowPart> = parts
         .iter()
         .map(|&(part, factor)| RowPart {
-            values: part.reading().unwrap(),
+            values: part.span().unwrap(),
+            rows: part.shape()[0],
             factor,
         })
         .collect();
-    let accumulated = before.map(|before| before.reading().unwrap());
+    let accumulated = before.map(|before| before.span().unwrap());
     // SAFETY: nobody else has the sums.
-    let mut exclusive = unsafe { sums.assume_exclusive() };
-    sum_rows(
-        instructions,
-        order,
-        accumulated,
-        &parts,
-        &mut exclusive.writing().unwrap(),
-    );
+    unsafe {
+        let to = sums.assume_exclusive().into_span().unwrap();
+        RowSums::new(order, accumulated, &parts, width).write_to(instructions, &to);
+    }
     sums.reading().unwrap().as_slice().unwrap().to_vec()
 }
 
