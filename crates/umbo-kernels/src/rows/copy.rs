@@ -28,19 +28,23 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
     if bytes == 0 {
         return Ok(());
     }
-    let is_contiguous = row.is_contiguous();
-    for (position, &number) in rows.iter().enumerate() {
-        // SAFETY: it was just checked that row `number` of the source exists, which its view
-        // guarantees, and row `position` of the target. Views of distinct tensors that are
-        // read and written do not overlap.
-        unsafe {
-            let from = source.data().add(number as usize * step);
-            let to = target.data().add(position * bytes);
-            if is_contiguous {
-                ptr::copy_nonoverlapping(from, to, bytes);
-            } else {
-                copy_dense(from, &row, source.dtype().size(), to);
+    let size = source.dtype().size();
+    let places = rows.iter().enumerate().map(|(position, &number)| {
+        let from = source.data().wrapping_add(number as usize * step);
+        (from, target.data().wrapping_add(position * bytes))
+    });
+    // SAFETY: it was just checked that these rows of the source exist, which its view guarantees,
+    // and as many rows of the target. Views of distinct tensors that are read and written do not
+    // overlap.
+    unsafe {
+        match bytes {
+            _ if !row.is_contiguous() => {
+                places.for_each(|(from, to)| copy_dense(from, &row, size, to));
             }
+            // Rows of one number, of which there are many: as an instruction, and not a call.
+            4 => places.for_each(|(from, to)| ptr::copy_nonoverlapping(from, to, 4)),
+            8 => places.for_each(|(from, to)| ptr::copy_nonoverlapping(from, to, 8)),
+            _ => places.for_each(|(from, to)| ptr::copy_nonoverlapping(from, to, bytes)),
         }
     }
     Ok(())
