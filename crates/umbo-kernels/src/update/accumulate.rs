@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::dtype::DType;
 use crate::float::gradient_element::{GradientElement, for_gradient_dtype};
-use crate::instruction_set::{Instructions, Kernel, dispatch};
+use crate::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::update::weighted_sum::{Contribution, common_dtype};
 use crate::view::SpanMut;
 use umbo_executor::pieces::PiecePart;
@@ -89,6 +89,7 @@ fn add<G: GradientElement>(
     let (gradients, last_gradients) = gradient.as_chunks::<BLOCK>();
     for (sum, gradient) in sums.iter_mut().zip(gradients) {
         add_block(instructions, sum, factor, *gradient);
+        keep_to_blocks();
     }
     for (sum, gradient) in last_sums.iter_mut().zip(last_gradients) {
         add_block(instructions, std::array::from_mut(sum), factor, [*gradient]);
