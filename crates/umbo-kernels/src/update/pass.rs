@@ -77,7 +77,7 @@ pub struct PassRows<'a> {
     pub elements: usize,
 }
 
-/// What the gradients of some rows of a table are made of.
+/// The operands of which the gradients of some rows of a table are made.
 #[derive(Clone, Copy, Debug)]
 pub enum RowGradients<'a> {
     /// A sum for each row, float64, one row after the other.

@@ -352,7 +352,8 @@ impl ApplyAction {
             || self.non_finite(state) != NonFinite::Ignore
     }
 
-    /// Who adds up rows: the update in host memory, unless it measures them before.
+    /// The place where rows are added up: the update in host memory, unless they are measured
+    /// before.
     fn summing(&self, apply: &Preparation<'_, '_>) -> Summing {
         match apply.launcher {
             Launcher::Host(_) if !self.measures(apply.state) => Summing::InUpdate,

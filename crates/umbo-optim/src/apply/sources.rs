@@ -204,7 +204,7 @@ impl<'a> GradientSources<'a> {
         self.accumulation.rows(index)
     }
 
-    /// What the gradients of these rows are made of.
+    /// The operands of the gradients of these rows.
     pub(crate) fn row_gradients(&self, index: usize) -> Option<RowGradients<'_>> {
         self.accumulation.row_gradients(index)
     }

@@ -200,7 +200,7 @@ impl Accumulation {
         self.row_sums(index)?.merged()
     }
 
-    /// What the gradients of these rows are made of.
+    /// The operands of the gradients of these rows.
     pub(crate) fn row_gradients(&self, index: usize) -> Option<RowGradients<'_>> {
         self.row_sums(index)?.gradients()
     }

@@ -46,12 +46,12 @@ pub(crate) struct Merged {
     sums: RowBuffer,
 }
 
-/// Who adds up the rows that are merged.
+/// The place where the rows that are merged are added up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Summing {
-    /// Merging writes their sums.
+    /// In the merging, which writes their sums.
     AtOnce,
-    /// An update in host memory, which alone reads them.
+    /// In an update in host memory, which alone reads them.
     InUpdate,
 }
 
@@ -145,7 +145,7 @@ impl MergedRowSums {
         }
     }
 
-    /// What the gradients of these rows are made of.
+    /// The operands of the gradients of these rows.
     pub(crate) fn gradients(&self) -> Option<RowGradients<'_>> {
         let merged = self.merged()?;
         if !(self.has_all && self.is_unsummed) {
