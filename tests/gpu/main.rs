@@ -20,6 +20,7 @@ mod let_go;
 mod memory;
 #[path = "../messages/mod.rs"]
 mod messages;
+mod offload;
 mod on_gpus;
 mod optimizers;
 mod own_rules;

@@ -302,7 +302,7 @@ impl Training {
     }
 }
 
-fn elements(values: &[f64], dtype: DType, shape: Shape, device: DeviceId) -> Tensor {
+pub(super) fn elements(values: &[f64], dtype: DType, shape: Shape, device: DeviceId) -> Tensor {
     use half::{bf16, f16};
     match dtype {
         DType::Float64 => Tensor::from_slice(values, shape, device),

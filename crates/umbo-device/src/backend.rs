@@ -138,6 +138,25 @@ pub trait Backend: fmt::Debug + Send + Sync {
         unsafe { self.upload(from, to, bytes) }
     }
 
+    /// Queues a copy from locked pages of the host and does not wait for it. Returns its place,
+    /// for [`Backend::wait_past`]. If this fails, no copy uses the source, or the device is lost.
+    ///
+    /// A kind of device that has no such copies makes the copy at once.
+    ///
+    /// # Safety
+    /// As for [`Backend::upload_locked`]; nobody writes or unlocks the source before the queue has
+    /// come past the place.
+    unsafe fn queue_upload(&self, from: *const u8, to: Address, bytes: usize) -> Result<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upload_locked(from, to, bytes) }.map(|()| 0)
+    }
+
+    /// Waits until the queue has come past a copy of [`Backend::queue_upload`], and asks the device
+    /// for it only if no other call has waited for as much. If this fails, the device is lost.
+    fn wait_past(&self, _place: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Copies to locked pages of the host as [`Backend::download`] does.
     ///
     /// # Safety

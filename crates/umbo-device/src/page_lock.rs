@@ -6,6 +6,7 @@
 //! blocks.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::backend::Backend;
@@ -72,6 +73,11 @@ impl PageLock {
         }
         LOCKED.fetch_sub(bytes as u64, Ordering::Relaxed);
         None
+    }
+
+    /// The addresses of the locked bytes.
+    pub fn addresses(&self) -> Range<usize> {
+        self.start..self.start + self.bytes
     }
 
     /// Notes the outcome of a copy from or to the pages: a device that is lost during one may still

@@ -17,6 +17,8 @@ pub struct Pieces {
 
 #[derive(Debug)]
 struct Piece {
+    /// The number of its first element.
+    first: usize,
     elements: usize,
     /// Inner boundaries are at multiples of this many elements.
     block: usize,
@@ -51,10 +53,17 @@ impl Pieces {
     /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (at least one
     /// byte is counted). Workers share it at multiples of `block` elements.
     pub fn push(&mut self, elements: usize, block: usize, bytes: usize) {
+        self.push_part(0..elements, block, bytes);
+    }
+
+    /// The same for a part of an array, which begins at a multiple of `block`.
+    pub fn push_part(&mut self, part: Range<usize>, block: usize, bytes: usize) {
+        let elements = part.len();
         let end = self
             .bytes()
             .saturating_add(elements.saturating_mul(bytes.max(1)));
         self.pieces.push(Piece {
+            first: part.start,
             elements,
             block: block.max(1),
             end,
@@ -130,7 +139,7 @@ impl Piece {
             let element = (bytes * self.elements as u128 / whole.len() as u128) as usize;
             element - element % self.block
         };
-        PiecePart(boundary(range.start)..boundary(range.end))
+        PiecePart(self.first + boundary(range.start)..self.first + boundary(range.end))
     }
 }
 

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::ptr::{self, NonNull};
 
 use crate::blocks::{self, Block, LARGE};
-use crate::lockable_block::LockableBlock;
+use crate::lockable_block::{LockableBlock, LockablePages};
 use umbo_base::error::{Error, Result};
 use umbo_device::backend::Backend;
 use umbo_device::memory::DeviceMemory;
@@ -39,6 +39,7 @@ enum MemoryOwner {
     /// Memory of another owner. The box is dropped once nobody uses the memory, devices
     /// included.
     Foreign {
+        pages: LockablePages,
         _owner: Box<dyn Any + Send + Sync>,
         read_only: bool,
     },
@@ -155,6 +156,7 @@ impl Storage {
             bytes,
             device,
             owner: MemoryOwner::Foreign {
+                pages: LockablePages::within(data.as_ptr(), bytes),
                 _owner: owner,
                 read_only,
             },
@@ -186,17 +188,23 @@ impl Storage {
 
     /// Locks the bytes in the host's memory, since they are copied from or to devices of the kind
     /// of `backend` at each step: such a device then copies them itself. Small storages stay as
-    /// they are, and so does memory of another owner, about whose pages this library knows nothing.
+    /// they are. Of memory of another owner those pages are locked on which nothing else lies: they
+    /// stay mapped as long as this storage uses them.
     pub fn lock_pages(&self, backend: &'static dyn Backend) {
-        if let MemoryOwner::Large { block } = &self.owner {
-            block.lock(backend);
+        match &self.owner {
+            MemoryOwner::Large { block } => block.lock(backend),
+            MemoryOwner::Foreign { pages, .. } if self.device.is_host_memory() => {
+                pages.lock(backend);
+            }
+            _ => {}
         }
     }
 
-    /// The lock of the bytes, if they are locked.
+    /// The lock of the bytes, or of most of them, if they are locked.
     pub(crate) fn page_lock(&self) -> Option<&PageLock> {
         match &self.owner {
             MemoryOwner::Large { block } => block.page_lock(),
+            MemoryOwner::Foreign { pages, .. } => pages.page_lock(),
             _ => None,
         }
     }

@@ -1,9 +1,12 @@
 //! Copies of elements from or to memory outside of the host, in the order of the devices' queues.
 //! Elements with strides are put in order on the side where they are.
 
+use std::ops::Range;
+
 use crate::{Tensor, TensorMut};
-use umbo_base::error::Result;
+use umbo_base::error::{Error, Result};
 use umbo_device::backend::Backend;
+use umbo_device::page_lock::PageLock;
 use umbo_device::{DeviceId, registry};
 use umbo_kernels::copy::layouts::check_same;
 use umbo_kernels::launch::{DevicePlace, on_device};
@@ -124,24 +127,109 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     // SAFETY: as above.
     unsafe {
         match (source, target) {
-            (None, Some(target)) => match from.storage().0.page_lock() {
-                Some(lock) => {
-                    let copied = target.upload_locked(from.address(), target_device, bytes);
-                    lock.note(target, copied)
-                }
-                None => target.upload(from.address(), target_device, bytes),
-            },
-            (Some(source), None) => match to.tensor.storage().0.page_lock() {
-                Some(lock) => {
-                    let to = to.tensor.address();
-                    lock.note(source, source.download_locked(source_device, to, bytes))
-                }
-                None => source.download(source_device, to.tensor.address(), bytes),
-            },
+            (None, Some(target)) => {
+                let lock = from.storage().0.page_lock();
+                let from = from.address();
+                parts(lock, from, bytes).try_for_each(|Part { start, bytes, lock }| {
+                    let (from, to) = (from.add(start), target_device + start as u64);
+                    match lock {
+                        Some(lock) => lock.note(target, target.upload_locked(from, to, bytes)),
+                        None => target.upload(from, to, bytes),
+                    }
+                })
+            }
+            (Some(source), None) => {
+                let lock = to.tensor.storage().0.page_lock();
+                let to = to.tensor.address();
+                parts(lock, to, bytes).try_for_each(|Part { start, bytes, lock }| {
+                    let (from, to) = (source_device + start as u64, to.add(start));
+                    match lock {
+                        Some(lock) => lock.note(source, source.download_locked(from, to, bytes)),
+                        None => source.download(from, to, bytes),
+                    }
+                })
+            }
             (Some(source), Some(target)) => {
                 target.copy_from(source, source_device, target_device, bytes)
             }
             (None, None) => to.copy_from(from),
         }
     }
+}
+
+/// Bytes of a copy between the host and a device that are all in locked pages of the host, or all
+/// in other pages.
+struct Part<'a> {
+    start: usize,
+    bytes: usize,
+    /// The lock of the pages, if they are locked.
+    lock: Option<&'a PageLock>,
+}
+
+/// The parts of a copy from or to `bytes` bytes of the host, the locked one last. A lock may leave
+/// out the ends: memory of the program's shares its first and its last page with other memory, and
+/// these stay unlocked.
+fn parts(
+    lock: Option<&PageLock>,
+    address: *const u8,
+    bytes: usize,
+) -> impl Iterator<Item = Part<'_>> {
+    let start = address.addr();
+    let end = start + bytes;
+    let locked = lock.map_or(end..end, PageLock::addresses);
+    let locked = locked.start.clamp(start, end)..locked.end.clamp(start, end);
+    let all = [
+        (start..locked.start, None),
+        (locked.end..end, None),
+        (locked, lock),
+    ];
+    // A copy of nothing still finds out whether the device is lost.
+    let first = if bytes == 0 { 2 } else { 0 };
+    let parts = all.into_iter().skip(first);
+    let parts = parts.filter(move |(range, _)| !range.is_empty() || bytes == 0);
+    parts.map(move |(range, lock)| Part {
+        start: range.start - start,
+        bytes: range.len(),
+        lock,
+    })
+}
+
+/// Copies elements `range` of `from`, in host memory, to the same place in `to`, on a device. What
+/// lies in locked pages is queued and not waited for: the result is the device and the place of the
+/// last such copy in its queue. `None` if nothing is queued that still reads `from`. If this fails,
+/// nothing reads it, or the device is lost.
+///
+/// # Safety
+/// Both tensors are contiguous, of one dtype and shape. Nobody else reads or writes `to`, except by
+/// work that its device queues later. `from` is not written before the queue has come past the
+/// place.
+pub(crate) unsafe fn queue_upload(
+    from: &Tensor,
+    to: &Tensor,
+    range: Range<usize>,
+) -> Result<Option<(&'static dyn Backend, u64)>> {
+    let Some(backend) = to.backend()? else {
+        return Err(Error::Internal("an upload to host memory".into()));
+    };
+    let size = from.dtype().size();
+    let offset = range.start * size;
+    let source = from.address().wrapping_add(offset);
+    let target = to.on_device() + offset as u64;
+    let lock = from.storage().0.page_lock();
+    let mut last = None;
+    // The locked part is the last one: if it fails, nothing was queued before.
+    for Part { start, bytes, lock } in parts(lock, source, range.len() * size) {
+        // SAFETY: the caller's promise; the part is within both tensors.
+        unsafe {
+            let (from, to) = (source.add(start), target + start as u64);
+            match lock {
+                Some(lock) => {
+                    let queued = lock.note(backend, backend.queue_upload(from, to, bytes))?;
+                    last = Some((backend, queued));
+                }
+                None => backend.upload(from, to, bytes)?,
+            }
+        }
+    }
+    Ok(last)
 }

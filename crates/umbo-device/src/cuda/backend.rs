@@ -63,6 +63,15 @@ impl Backend for Gpu {
         unsafe { self.upload_locked(from, to, bytes) }
     }
 
+    unsafe fn queue_upload(&self, from: *const u8, to: Address, bytes: usize) -> Result<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_upload(from, to, bytes) }
+    }
+
+    fn wait_past(&self, place: u64) -> Result<()> {
+        self.stream.wait_past(place)
+    }
+
     unsafe fn download_locked(&self, from: Address, to: *mut u8, bytes: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.download_locked(from, to, bytes) }

@@ -106,15 +106,18 @@ impl Gpu {
                 .new_stream()
                 .map_err(|error| card.failed("making a stream", error))?,
         };
-        let passed = card.context().new_event(None);
-        let passed = passed.map_err(|error| card.failed("making an event", error))?;
+        let event = || {
+            let made = card.context().new_event(None);
+            made.map_err(|error| card.failed("making an event", error))
+        };
+        let (passed, marked) = (event()?, event()?);
         let id = DeviceId {
             kind: DeviceKind::Gpu,
             index: place.index,
         };
         let fresh = || Gpu {
             id,
-            stream: Stream::new(id, card, stream),
+            stream: Stream::new(id, card, stream, marked),
             passed,
             pool: place.pool,
             limit: place.limit,

@@ -45,18 +45,34 @@ impl Gpu {
         to: u64,
         bytes: usize,
     ) -> Result<()> {
-        if bytes == 0 {
-            return self.card().check();
-        }
         let _copy = observe::share("copy to the GPU");
+        // SAFETY: the caller's promise. The copy is waited for.
+        let place = unsafe { self.queue_upload(from, to, bytes) }?;
+        self.stream.wait_past(place)
+    }
+
+    /// Queues the same copy. Returns its place, for [`Stream::wait_past`](super::stream::Stream).
+    ///
+    /// # Safety
+    /// The source is registered, and the target is memory of this GPU. Nobody writes or unlocks the
+    /// source before the stream has come past the copy.
+    pub(super) unsafe fn queue_upload(
+        &self,
+        from: *const u8,
+        to: u64,
+        bytes: usize,
+    ) -> Result<u64> {
+        if bytes == 0 {
+            return self.card().check().map(|()| 0);
+        }
         self.stream.call("a copy to it", || {
-            // SAFETY: the caller's promise. The copy is waited for below.
+            // SAFETY: the caller's promise.
             self.stream
                 .noted("copy to the GPU", "copy", bytes, || unsafe {
                     result::memcpy_htod_async(to, slice::from_raw_parts(from, bytes), self.stream())
                 })
         })?;
-        self.finish()
+        self.stream.mark()
     }
 
     /// Copies to locked pages, after all work that was queued, and waits for the copy.

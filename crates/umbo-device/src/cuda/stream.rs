@@ -1,9 +1,10 @@
 //! The stream of a logical GPU, and its records for the trace.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::result::DriverError;
-use cudarc::driver::{CudaStream, sys};
+use cudarc::driver::{CudaEvent, CudaStream, sys};
 
 use super::physical_gpu::PhysicalGpu;
 use super::timeline::{MOST, Noted, Timeline};
@@ -19,16 +20,31 @@ pub(super) struct Stream {
     id: DeviceId,
     card: &'static PhysicalGpu,
     queue: Arc<CudaStream>,
+    /// Recorded at the last place that was marked.
+    marked: CudaEvent,
+    /// How many places were marked.
+    marks: AtomicU64,
+    /// The last place that the stream is known to have passed.
+    passed: AtomicU64,
     /// The work that is queued and not yet in the trace.
     timeline: Mutex<Timeline>,
 }
 
 impl Stream {
-    pub(super) fn new(id: DeviceId, card: &'static PhysicalGpu, queue: Arc<CudaStream>) -> Stream {
+    /// The stream of the GPU `id`, with an event of its own for places in it.
+    pub(super) fn new(
+        id: DeviceId,
+        card: &'static PhysicalGpu,
+        queue: Arc<CudaStream>,
+        marked: CudaEvent,
+    ) -> Stream {
         Stream {
             id,
             card,
             queue,
+            marked,
+            marks: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
             timeline: Mutex::default(),
         }
     }
@@ -60,7 +76,9 @@ impl Stream {
     /// Waits until everything that was queued is done. Errors of that work are reported here.
     pub(super) fn synchronize(&self) -> Result<()> {
         let _waiting = observe::share("wait for the GPU's stream");
+        let marks = self.marks.load(Ordering::Acquire);
         self.call("waiting for its work", || self.queue.synchronize())?;
+        self.passed.fetch_max(marks, Ordering::Release);
         if trace::is_on() {
             self.write_times();
         }
@@ -74,6 +92,33 @@ impl Stream {
     pub(super) fn finish(&self) -> Result<()> {
         let finished = self.synchronize().or_else(|_| self.synchronize());
         finished.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
+    }
+
+    /// Marks the place behind what was queued, from 1 on. If that fails, everything that was queued
+    /// is done, or the card is lost.
+    pub(super) fn mark(&self) -> Result<u64> {
+        let recorded = self.call("noting how far it is", || self.marked.record(&self.queue));
+        if recorded.is_err() {
+            return self.finish().and(recorded.map(|()| 0));
+        }
+        // Another thread may have recorded the event later; it is never recorded earlier.
+        Ok(self.marks.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Waits until the stream has come past a marked place; place 0 is its beginning. A card that
+    /// cannot be waited for is lost.
+    pub(super) fn wait_past(&self, place: u64) -> Result<()> {
+        if self.passed.load(Ordering::Acquire) >= place {
+            return Ok(());
+        }
+        let _waiting = observe::share("wait for the GPU's stream");
+        let marks = self.marks.load(Ordering::Acquire);
+        let waited = self.call("waiting for a copy to it", || self.marked.synchronize());
+        if waited.is_err() {
+            return self.finish();
+        }
+        self.passed.fetch_max(marks, Ordering::Release);
+        Ok(())
     }
 
     /// Whether everything that was queued is done. It does not wait. Errors of that work are

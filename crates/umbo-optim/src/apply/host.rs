@@ -9,6 +9,7 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 
 use crate::apply::launcher::{ApplyBackend, Keep};
+use crate::apply::sending::{in_chunks, sends};
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, PreparedUpdate, UpdateGroup};
@@ -136,6 +137,7 @@ impl ApplyBackend for CpuBackend {
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
+            item.cost = bytes;
             push_piece(pieces, sources, item, bytes);
             // The ranks have measured all parts of sharded variables.
             if rule.measures() && !item.divided {
@@ -151,20 +153,27 @@ impl ApplyBackend for CpuBackend {
         }
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
-        pieces.for_each_range(contributions.len(), &|range| {
-            let contributions = &mut *contributions[range.worker()].lock();
-            for (item, part) in range.parts() {
-                with_pass(
-                    context,
-                    &items[item],
-                    contributions,
-                    streaming,
-                    |update, pass| {
-                        rule.update(&update.scalars, &pass.over(&part));
-                    },
-                );
-            }
-        });
+        let items = &*items;
+        let update = |pieces: &mut Pieces, item_of: &(dyn Fn(usize) -> usize + Sync)| {
+            pieces.for_each_range(contributions.len(), &|range| {
+                let contributions = &mut *contributions[range.worker()].lock();
+                for (at, part) in range.parts() {
+                    with_pass(
+                        context,
+                        &items[item_of(at)],
+                        contributions,
+                        streaming,
+                        |update, pass| {
+                            rule.update(&update.scalars, &pass.over(&part));
+                        },
+                    );
+                }
+            });
+        };
+        match sends(items, sources) {
+            true => in_chunks(items, sources, pieces, &update),
+            false => update(pieces, &|item| item),
+        }
         follow_tables(items, context, pieces);
         Ok(())
     }

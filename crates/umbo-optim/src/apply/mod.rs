@@ -10,6 +10,7 @@ pub(crate) mod on_device;
 pub(crate) mod plan;
 pub(crate) mod preparation;
 pub(crate) mod report;
+mod sending;
 pub(crate) mod sources;
 pub(crate) mod update_context;
 pub(crate) mod workspace;

@@ -78,6 +78,8 @@ pub(crate) struct UpdateGroup {
     /// squares of all parts.
     pub(crate) divided: bool,
     pub(crate) squares: Option<Squares>,
+    /// How many bytes an update that has begun in host memory reads and writes for one element.
+    pub(crate) cost: usize,
     /// An element of the gradient that was applied is not finite.
     pub(crate) not_finite: AtomicBool,
     /// The prepared update, if there is one.
@@ -338,8 +340,9 @@ impl ApplyWorkspace {
             if found.is_none() && item.not_finite.load(Ordering::Relaxed) {
                 found = item.first_not_finite(sources, clipping);
             }
-            if copies.contains(&true) {
-                sources.variables()[item.index].end_update(buffer, copies);
+            let variable = &sources.variables()[item.index];
+            if copies.contains(&true) || variable.sends(buffer) {
+                variable.end_update(buffer, copies);
             }
             variables.end_update(position, item.count, scalars.running);
         }

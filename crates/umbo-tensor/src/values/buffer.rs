@@ -17,7 +17,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::values::copies::{Copies, VariableCopy, memory_of};
+use crate::values::sending::Sending;
 use crate::values::strict_view_log::StrictViewLog;
+use crate::values::uploads::Uploads;
 use crate::{DType, Tensor};
 use parking_lot::Mutex;
 use umbo_base::error::Result;
@@ -41,11 +43,15 @@ pub fn is_readable_as(variable: DType, dtype: DType) -> bool {
 
 #[derive(Default)]
 pub(super) struct VariableBuffer {
+    /// The copies to devices that still read the elements or a copy beside them.
+    pub(super) uploads: Uploads,
     elements: OnceLock<Tensor>,
     pub(super) copies: Copies,
     /// The number of writes of the elements that have started, without the updates at commit
     /// points.
     writes: AtomicU64,
+    /// How the update in progress sends its elements to devices.
+    pub(super) sending: Sending,
     /// Held while a copy is made or brought up to date.
     converting: Mutex<()>,
     /// The elements and copies that a strict strategy has shown.
@@ -89,6 +95,7 @@ impl VariableBuffer {
 
     /// The elements, to be written. The copies are out of date from now on.
     pub(super) fn to_write(&self) -> &Tensor {
+        self.uploads.wait();
         self.writes.fetch_add(1, Ordering::AcqRel);
         self.copies.outdate();
         self.elements()
@@ -100,10 +107,12 @@ impl VariableBuffer {
         if (memory, dtype) == (memory_of(elements.device()), elements.dtype()) {
             return Some(elements);
         }
-        self.copies
-            .find(memory, dtype)
-            .filter(|copy| copy.is_current())
-            .map(|copy| &copy.tensor)
+        let copy = self.copies.find(memory, dtype)?;
+        if !copy.is_current() {
+            return None;
+        }
+        copy.note_read();
+        Some(&copy.tensor)
     }
 
     /// The same, made or brought up to date if necessary. If several threads call this at the same
@@ -125,15 +134,10 @@ impl VariableBuffer {
         // write it, and no update runs meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
         if memory != own_memory {
-            to.copy_from(match self.copies.on_same_physical_device(&copy.tensor)? {
-                Some(there) => there,
-                None => {
-                    let source = self.converted(own_memory, dtype)?;
-                    source.lock_pages_for(memory)?;
-                    copy.tensor.lock_pages_for(own_memory)?;
-                    source
-                }
-            })?;
+            match self.copies.on_same_physical_device(&copy.tensor)? {
+                Some(there) => to.copy_from(there)?,
+                None => self.cross_bus(self.converted(own_memory, dtype)?, copy)?,
+            }
         } else if let Some(backend) = elements.backend()? {
             let from = elements.place();
             let to = copy.tensor.place();
@@ -147,12 +151,28 @@ impl VariableBuffer {
             );
         }
         copy.set_current(true);
+        copy.note_read();
         Ok(&copy.tensor)
+    }
+
+    /// Copies the elements, or the copy beside them, to a copy in other memory. What lies in locked
+    /// pages of the host is not waited for. The caller holds the lock.
+    fn cross_bus(&self, source: &Tensor, copy: &VariableCopy) -> Result<()> {
+        let to = &copy.tensor;
+        source.lock_pages_for(to.device())?;
+        to.lock_pages_for(source.device())?;
+        if !source.device().is_host_memory() || !source.layout().is_contiguous() {
+            // SAFETY: as in `converted`.
+            return unsafe { to.assume_exclusive() }.copy_from(source);
+        }
+        let all = 0..source.shape().elements();
+        // SAFETY: as in `converted`. Who writes the source waits for the copy.
+        unsafe { self.uploads.queue(source, to, all) }
     }
 
     /// The copy beside the elements that an update can write, too. A copy on a device is converted
     /// at the next request.
-    fn written_copy(&self, dtype: DType) -> Option<&VariableCopy> {
+    pub(super) fn written_copy(&self, dtype: DType) -> Option<&VariableCopy> {
         let memory = memory_of(self.elements().device());
         self.copies
             .find(memory, dtype)
@@ -163,9 +183,11 @@ impl VariableBuffer {
     /// update has to write, too. All other copies are out of date afterwards; the returned ones
     /// are out of date until [`VariableBuffer::end_update`].
     pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
+        self.uploads.wait();
         // An update of some elements can keep a copy up to date, but cannot bring it up to date.
         let is_written = |copy: &VariableCopy| all || copy.is_current();
         let written = COPY_DTYPES.map(|dtype| self.written_copy(dtype).is_some_and(is_written));
+        self.choose_routes(written);
         self.copies.outdate();
         written
     }
@@ -178,7 +200,8 @@ impl VariableBuffer {
         })
     }
 
-    /// Called when an update has written elements and these copies.
+    /// Called when an update has written elements and these copies. What it did not
+    /// [send](VariableBuffer::send) before is sent now.
     pub(super) fn end_update(&self, written: OfCopies<bool>) {
         for (dtype, _) in COPY_DTYPES
             .into_iter()
@@ -189,10 +212,12 @@ impl VariableBuffer {
                 .into_iter()
                 .for_each(|copy| copy.set_current(true));
         }
+        self.end_sending();
     }
 
     /// The existing elements and copies.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Tensor> + '_ {
+        self.uploads.wait();
         self.elements.take().into_iter().chain(self.copies.take())
     }
 }

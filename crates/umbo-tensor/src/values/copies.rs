@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "a span is kept beside the tensor that it is of")]
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::{DType, Tensor};
 use umbo_base::error::Result;
@@ -23,7 +23,23 @@ pub(super) struct VariableCopy {
     pub span: Option<SpanMut<'static>>,
     /// Whether it holds the buffer's present value.
     is_current: AtomicBool,
+    /// Whether somebody has asked for it since an update saw it last.
+    is_read: AtomicBool,
+    /// The [`Route`] of new elements.
+    route: AtomicU8,
     next: OnceLock<Box<VariableCopy>>,
+}
+
+/// How the elements of the update in progress come to a copy on a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Route {
+    /// They do not: the next request brings the copy up to date.
+    None,
+    /// From the host, while the update computes the next ones.
+    FromHost,
+    /// From another copy on the same physical device, once that has all of them.
+    FromNeighbour,
 }
 
 /// The device that owns the memory of `device`: all CPUs share one memory.
@@ -45,10 +61,47 @@ impl VariableCopy {
     pub fn set_current(&self, is_current: bool) {
         self.is_current.store(is_current, Ordering::Release);
     }
+
+    /// Notes that somebody has asked for it. Readers share the flag, so it is rarely written.
+    pub fn note_read(&self) {
+        if !self.is_read.load(Ordering::Relaxed) {
+            self.is_read.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody has asked for it since the last call of this.
+    pub fn take_read(&self) -> bool {
+        self.is_read.swap(false, Ordering::Relaxed)
+    }
+
+    /// How the elements of the update in progress come to it.
+    pub fn route(&self) -> Route {
+        match self.route.load(Ordering::Relaxed) {
+            1 => Route::FromHost,
+            2 => Route::FromNeighbour,
+            _ => Route::None,
+        }
+    }
+
+    pub fn set_route(&self, route: Route) {
+        self.route.store(route as u8, Ordering::Relaxed);
+    }
+}
+
+/// The physical device that has a tensor; `None` for the host.
+fn physical_device(tensor: &Tensor) -> Result<Option<(DeviceKind, u32)>> {
+    let backend = tensor.backend()?;
+    Ok(backend.map(|backend| (backend.id().kind, backend.physical_ordinal())))
+}
+
+/// Whether two copies of one dtype are on the same physical device, or both in host memory.
+pub(super) fn are_neighbours(one: &Tensor, other: &Tensor) -> Result<bool> {
+    Ok(one.dtype() == other.dtype() && physical_device(one)? == physical_device(other)?)
 }
 
 impl Copies {
-    fn all(&self) -> impl Iterator<Item = &VariableCopy> {
+    /// All copies, those that are out of date, too.
+    pub fn all(&self) -> impl Iterator<Item = &VariableCopy> {
         let first = self.first.get().map(|copy| &**copy);
         std::iter::successors(first, |copy| copy.next.get().map(|next| &**next))
     }
@@ -95,6 +148,8 @@ impl Copies {
                 tensor,
                 span,
                 is_current: AtomicBool::new(false),
+                is_read: AtomicBool::new(false),
+                route: AtomicU8::new(Route::None as u8),
                 next: OnceLock::new(),
             })
         }))
@@ -108,16 +163,11 @@ impl Copies {
     /// An up-to-date copy on another part of the physical device of `copy`. A copy from there does
     /// not use the bus.
     pub fn on_same_physical_device(&self, copy: &Tensor) -> Result<Option<&Tensor>> {
-        let physical = |tensor: &Tensor| -> Result<Option<(DeviceKind, u32)>> {
-            let backend = tensor.backend()?;
-            Ok(backend.map(|backend| (backend.id().kind, backend.physical_ordinal())))
-        };
-        let device = physical(copy)?;
-        if device.is_none() {
+        if physical_device(copy)?.is_none() {
             return Ok(None);
         }
         for VariableCopy { tensor, .. } in self.current() {
-            if tensor.dtype() == copy.dtype() && physical(tensor)? == device {
+            if are_neighbours(tensor, copy)? {
                 return Ok(Some(tensor));
             }
         }

@@ -337,7 +337,20 @@ impl Variable {
         self.0.buffers[buffer].copies_to_write(which)
     }
 
-    /// Called when an update has written elements of a buffer and of these copies.
+    /// Whether the update of a buffer that has begun sends its elements to devices.
+    pub fn sends(&self, buffer: usize) -> bool {
+        self.0.has_copies.load(Ordering::Acquire) && self.0.buffers[buffer].sends()
+    }
+
+    /// Called when an update has written all elements of a buffer up to `end`, and those of the
+    /// copies that it writes: sends them to the copies on devices that were asked for since the
+    /// last update. It does not wait for their arrival.
+    pub fn send(&self, buffer: usize, end: usize) {
+        self.0.buffers[buffer].send(end);
+    }
+
+    /// Called when an update has written elements of a buffer and of these copies. What was not
+    /// [sent](Variable::send) is sent now.
     pub fn end_update(&self, buffer: usize, written: OfCopies<bool>) {
         self.0.buffers[buffer].end_update(written);
     }
