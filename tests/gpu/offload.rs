@@ -60,6 +60,8 @@ struct Training {
     optimizer: Arc<Optimizer>,
     /// The last replica has no rows: it reads no weights and writes nothing.
     has_idle: AtomicBool,
+    /// Replicas lend their gradients, which lie apart.
+    lends: AtomicBool,
 }
 
 fn start(size: usize) -> Vec<f32> {
@@ -95,7 +97,7 @@ impl Training {
             GradientsOptions {
                 dtype: case.narrow,
                 accumulation_steps: case.accumulation,
-                row_sparse: &[false, false, case.rows][..variables.len()],
+                row_sparse: &[false, false, case.rows, false, false][..variables.len()],
             },
         );
         let optimizer = Optimizer::new(strategy.id(), rule, 0.125).unwrap();
@@ -111,6 +113,7 @@ impl Training {
             gradients: gradients.unwrap(),
             optimizer,
             has_idle: AtomicBool::new(false),
+            lends: AtomicBool::new(false),
         }
     }
 
@@ -159,6 +162,12 @@ impl Training {
                     added.indices.assume_exclusive().copy_from(&rows)?;
                     added.values.assume_exclusive().copy_from(&values)?;
                 }
+                continue;
+            }
+            if self.lends.load(Ordering::Relaxed) {
+                let lent = Tensor::uninitialized(dtype, variable.shape(), context.device())?;
+                write(weights, &lent)?;
+                self.gradients.attach_in(context, index, lent)?;
                 continue;
             }
             let to = self
@@ -383,6 +392,46 @@ fn a_gpu_without_rows_gets_no_weights() {
     ];
     assert_eq!(ups, expected);
     clean(&control);
+}
+
+/// Gradients that replicas lend lie apart: all of their copies are queued and waited for once, and
+/// each of them may fail.
+#[test]
+fn gradients_that_lie_apart_are_waited_for_once() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
+    registry::REGISTRY
+        .set_logical_count(DeviceKind::Cpu, 0, 2)
+        .unwrap();
+    let starts = [90_000; 5].map(start);
+    let lending = |devices: &[&str]| {
+        let training = Training::on(PLAIN, devices, &starts, catalogue::make("sgd").unwrap());
+        training.lends.store(true, Ordering::Relaxed);
+        training
+    };
+    let on_cpus = lending(&["CPU:0", "CPU:1"]);
+    (0..2).for_each(|_| on_cpus.step().unwrap());
+    for seed in 0..5 {
+        control.seed(seed);
+        let training = lending(PLAIN.devices);
+        training.step().unwrap();
+        let before = training.bits();
+        for number in [1, 2, 5, 9, 10] {
+            control.fault(&format!("cuMemcpyDtoHAsync_v2:{number}:2"));
+            refused(training.run(), Status::ResourceExhausted, &["GPU"]);
+            assert!(training.bits() == before);
+        }
+        control.fault("");
+        training.run().unwrap();
+        // Each replica waits for its copies, and at the end of its callback.
+        assert_eq!(control.calls("cuMemcpyDtoHAsync_v2"), 2 * 5);
+        assert_eq!(control.calls("cuStreamSynchronize"), 2 * 2);
+        training.apply().unwrap();
+        assert!(training.bits() == on_cpus.bits());
+        drop(training);
+        clean(&control);
+    }
 }
 
 /// A program's array, from a page of its own on or not, with variables next to each other.

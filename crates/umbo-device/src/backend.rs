@@ -167,6 +167,18 @@ pub trait Backend: fmt::Debug + Send + Sync {
         unsafe { self.download(from, to, bytes) }
     }
 
+    /// Queues a copy to locked pages of the host and does not wait for it.
+    ///
+    /// A kind of device that has no such copies makes the copy at once.
+    ///
+    /// # Safety
+    /// As for [`Backend::download_locked`]; nobody reads, writes or unlocks the target before
+    /// [`Backend::finish`] has returned, also if this fails.
+    unsafe fn queue_download(&self, from: Address, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.download_locked(from, to, bytes) }
+    }
+
     /// Queues a copy of memory of this device within it; the ranges do not overlap.
     ///
     /// # Safety

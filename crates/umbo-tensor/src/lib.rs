@@ -37,6 +37,7 @@ extern crate umbo_base;
 pub mod blocks;
 pub mod collectives;
 pub mod dlpack;
+pub mod downloads;
 mod lockable_block;
 pub mod ops;
 pub mod origin;

@@ -77,6 +77,11 @@ impl Backend for Gpu {
         unsafe { self.download_locked(from, to, bytes) }
     }
 
+    unsafe fn queue_download(&self, from: Address, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_download(from, to, bytes) }
+    }
+
     unsafe fn copy(&self, from: Address, to: Address, bytes: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.copy(from, to, bytes) }

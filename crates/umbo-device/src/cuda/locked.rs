@@ -89,9 +89,26 @@ impl Gpu {
             return self.card().check();
         }
         let _copy = observe::share("copy from the GPU");
+        // SAFETY: the caller's promise. The copy is waited for, so that nobody else uses the target
+        // meanwhile.
+        unsafe { self.queue_download(from, to, bytes) }?;
+        self.finish()?;
+        if trace::is_on() {
+            self.stream.write_times();
+        }
+        Ok(())
+    }
+
+    /// Queues the same copy.
+    ///
+    /// # Safety
+    /// As above; nobody uses the target before [`Gpu::finish`] has returned, also if this fails.
+    pub(super) unsafe fn queue_download(&self, from: u64, to: *mut u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return self.card().check();
+        }
         self.stream.call("a copy from it", || {
-            // SAFETY: the caller's promise. The copy is waited for below, so that nobody else uses
-            // the target meanwhile.
+            // SAFETY: the caller's promise.
             self.stream
                 .noted("copy from the GPU", "copy", bytes, || unsafe {
                     result::memcpy_dtoh_async(
@@ -100,11 +117,6 @@ impl Gpu {
                         self.stream(),
                     )
                 })
-        })?;
-        self.finish()?;
-        if trace::is_on() {
-            self.stream.write_times();
-        }
-        Ok(())
+        })
     }
 }

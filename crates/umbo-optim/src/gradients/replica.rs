@@ -16,6 +16,7 @@ use crate::gradients::rows::ReplicaRows;
 use umbo_base::error::{Error, Result};
 use umbo_device::{DeviceId, registry};
 use umbo_kernels::view::Span;
+use umbo_tensor::downloads::Downloads;
 use umbo_tensor::red_zone::WIDTH;
 use umbo_tensor::slab::{self, CACHE_SHIFT};
 use umbo_tensor::storage::{ALIGNMENT, Storage};
@@ -127,13 +128,13 @@ impl DenseBuffer {
     }
 
     /// Copies the gradient that the replica wrote in `step` to the device where an apply reads it.
-    pub(crate) fn bring_home(&self, step: u64) -> Result<()> {
+    fn bring_home(&self, step: u64, downloads: &mut Downloads) -> Result<()> {
         let Some(mirror) = &self.mirror else {
             return Ok(());
         };
         // SAFETY: only this function writes the mirror, on the thread of the buffer's replica,
-        // before an apply can read the step's contributions.
-        unsafe { mirror.assume_exclusive() }.copy_from(&self.written(step))
+        // which waits for the copies before an apply can read the step's contributions.
+        unsafe { downloads.copy(&self.written(step), mirror) }
     }
 
     /// The gradient that an apply of `step` reads.
@@ -187,7 +188,7 @@ impl<'a> BufferRun<'a> {
             && next.bytes.start == self.bytes.end.next_multiple_of(ALIGNMENT)
     }
 
-    fn bring_home(&self) -> Result<()> {
+    fn bring_home(&self, downloads: &mut Downloads) -> Result<()> {
         let shape = Shape::new(&[self.bytes.len()])?;
         let bytes_of = |storage: &Arc<Storage>| {
             let storage = Arc::clone(storage);
@@ -200,7 +201,7 @@ impl<'a> BufferRun<'a> {
         };
         let mirrors = bytes_of(self.mirrors)?;
         // SAFETY: as in `DenseBuffer::bring_home`. Between the buffers lies nothing.
-        unsafe { mirrors.assume_exclusive() }.copy_from(&bytes_of(self.slab)?)
+        unsafe { downloads.copy(&bytes_of(self.slab)?, &mirrors) }
     }
 }
 
@@ -313,8 +314,14 @@ impl Replica {
     }
 
     /// Copies what the replica has written in `step` on another device to the device where an apply
-    /// reads it: neighbours at once, since each copy to the host is waited for.
+    /// reads it: neighbours at once, and what is copied to locked memory is waited for once.
     pub(crate) fn bring_home(&self, step: u64) -> Result<()> {
+        let mut downloads = Downloads::default();
+        self.queue_home(step, &mut downloads)?;
+        downloads.wait()
+    }
+
+    fn queue_home(&self, step: u64, downloads: &mut Downloads) -> Result<()> {
         let mut run: Option<BufferRun> = None;
         for (index, buffer) in self.buffers.iter().enumerate() {
             if !self.viewed.in_step(index, step) {
@@ -326,15 +333,15 @@ impl Replica {
                         if let Some(run) = run.as_mut().filter(|run| run.precedes(&one)) {
                             run.bytes.end = one.bytes.end;
                         } else if let Some(before) = run.replace(one) {
-                            before.bring_home()?;
+                            before.bring_home(downloads)?;
                         }
                     }
-                    None => dense.bring_home(step)?,
+                    None => dense.bring_home(step, downloads)?,
                 },
                 GradientBuffer::Rows(rows) => rows.pieces().bring_home()?,
             }
         }
-        run.map_or(Ok(()), |run| run.bring_home())
+        run.map_or(Ok(()), |run| run.bring_home(downloads))
     }
 
     pub(crate) fn weight(&self) -> f64 {
