@@ -5,7 +5,10 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Error, FnArg, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
+use syn::{
+    Error, FnArg, Ident, ItemFn, Pat, PatIdent, PatType, Result, Stmt, Token, Type, TypePtr,
+    parenthesized, parse2,
+};
 
 /// An instruction of the attribute for one or more parameters, such as `out(count)`.
 struct Argument {
@@ -68,6 +71,9 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
             _ => return Err(Error::new(binding.span(), "parameters are expected")),
         }
     }
+    if let Some(options) = options_of(&arguments) {
+        body = named_options(&options, &inputs, &body)?;
+    }
     let name = function.sig.ident.to_string();
     if runs.to_string() != "quietly" {
         function.sig.output = syn::parse_quote!(-> crate::machinery::status::umbo_status);
@@ -86,6 +92,44 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
             reason = "arguments are bound in one way, also by functions that are not unsafe"
         )]
         #function
+    })
+}
+
+/// The parameter that is bound as options.
+fn options_of(arguments: &Punctuated<Argument, Token![,]>) -> Option<Ident> {
+    let mut arguments = arguments.iter();
+    let bound = arguments.find(|argument| argument.binding == "options")?;
+    bound.parameters.first().cloned()
+}
+
+/// The code, in whose errors arguments that are fields of the options are named as such.
+fn named_options<'a>(
+    options: &Ident,
+    inputs: impl IntoIterator<Item = &'a FnArg>,
+    body: &TokenStream,
+) -> Result<TokenStream> {
+    let mut kind = None;
+    let mut others = Vec::new();
+    for input in inputs {
+        let FnArg::Typed(PatType { pat, ty, .. }) = input else {
+            continue;
+        };
+        let Pat::Ident(PatIdent { ident, .. }) = &**pat else {
+            continue;
+        };
+        match &**ty {
+            Type::Ptr(TypePtr { elem, .. }) if ident == options => kind = Some(elem),
+            _ => others.push(ident.unraw().to_string()),
+        }
+    }
+    let kind = kind.ok_or_else(|| Error::new(options.span(), "no such pointer is a parameter"))?;
+    let prefix = options.unraw().to_string();
+    Ok(quote! {
+        crate::machinery::options::with_fields_named::<#kind, _>(
+            #prefix,
+            &[#(#others),*],
+            move || { #body },
+        )
     })
 }
 
@@ -274,6 +318,34 @@ mod tests {
             }
         };
         assert_eq!(made, text(expected));
+    }
+
+    #[test]
+    fn errors_name_the_fields_of_options() {
+        let made = expanded(
+            quote!(options(options)),
+            quote!(
+                pub fn umbo_x(count: i64, options: *const umbo_x_options) {
+                    work(count, options);
+                }
+            ),
+        );
+        let expected = quote! {
+            crate::machinery::boundary::boundary("umbo_x", move || {
+                crate::machinery::options::with_fields_named::<umbo_x_options, _>(
+                    "options",
+                    &["count"],
+                    move || {
+                        let options = unsafe {
+                            crate::machinery::arguments::options(options, "options")
+                        }?;
+                        work(count, options);
+                        Ok(())
+                    },
+                )
+            })
+        };
+        assert!(made.contains(&text(expected)), "{made}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
@@ -65,6 +66,10 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     let size = format!(" UMBO_STRUCT_SIZE({name}).");
     let text = name.to_string();
     fields.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
+    let names = fields
+        .iter()
+        .filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string()));
+    let names: Vec<String> = names.collect();
     let set = defaults
         .iter()
         .map(|FieldDefault { name, value }| quote!(options.#name = #value;));
@@ -75,6 +80,7 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
 
         unsafe impl crate::machinery::options::Extensible for #name {
             const NAME: &'static str = #text;
+            const FIELDS: &'static [&'static str] = &[#(#names),*];
 
             fn check_arrays(&self, argument: &'static str) -> umbo_core::error::Result<()> {
                 #checks
@@ -196,6 +202,7 @@ mod tests {
 
             unsafe impl crate::machinery::options::Extensible for umbo_x {
                 const NAME: &'static str = "umbo_x";
+                const FIELDS: &'static [&'static str] = &["struct_size", "keep", "rest"];
 
                 fn check_arrays(&self, argument: &'static str) -> umbo_core::error::Result<()> {
                     Ok(())

@@ -40,6 +40,9 @@ pub(crate) unsafe trait Extensible: Copy {
     /// The name of the type in C.
     const NAME: &'static str;
 
+    /// The names of its fields.
+    const FIELDS: &'static [&'static str];
+
     /// Refuses an array without its count, and a count without its array. `argument` is the struct.
     fn check_arrays(&self, argument: &'static str) -> Result<()>;
 }
@@ -88,15 +91,23 @@ pub(crate) fn check_array(
     Ok(())
 }
 
-/// Names an option in an error as C does: an argument that is one of `fields` is a field of the
-/// options that the function takes.
-pub(crate) fn of_options(fields: &[&str]) -> impl FnOnce(Error) -> Error {
-    move |error| match error {
-        Error::InvalidArgument { argument, problem } if fields.contains(&&*argument) => {
-            Error::invalid(format!("options.{argument}"), problem)
+/// Calls `body`, in whose error an option is named as in C: an argument that is a field of `T`, and
+/// not one of the function's own `parameters`, is a field of the parameter `name`.
+pub(crate) fn with_fields_named<T: Extensible, R>(
+    name: &'static str,
+    parameters: &[&str],
+    body: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let is_field = |argument: &str| {
+        let word = argument.split(['.', '[']).next().unwrap_or_default();
+        T::FIELDS.contains(&word) && !parameters.contains(&word)
+    };
+    body().map_err(|error| match error {
+        Error::InvalidArgument { argument, problem } if is_field(&argument) => {
+            Error::invalid(format!("{name}.{argument}"), problem)
         }
         error => error,
-    }
+    })
 }
 
 /// Reads options; NULL means all defaults.

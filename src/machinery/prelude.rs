@@ -11,7 +11,7 @@ pub(crate) use super::c_string::{c_string, device_name};
 pub(crate) use super::callback::{self, must_store, stored};
 pub(crate) use super::constants::{Constant, constants, one_of};
 pub(crate) use super::handle::{self, LentHandle, make, reserve};
-pub(crate) use super::options::{self, c_struct, of_options};
+pub(crate) use super::options::{self, c_struct};
 pub(crate) use super::status;
 pub(crate) use super::user_data::UserData;
 pub(crate) use crate::nouns::special_numbers::{described, duration, least_unless, unless};

@@ -53,9 +53,7 @@ pub fn umbo_checkpoint_manager_create(
         return Err(invalid!("folder", "empty; name a folder, such as \".\""));
     }
     let options = options_from(&options)?;
-    let made = Manager::new(checkpoint, folder, options)
-        .map_err(of_options(&["max_to_keep", "every_steps"]))?;
-    manager.write(make(made)?);
+    manager.write(make(Manager::new(checkpoint, folder, options)?)?);
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {

@@ -173,8 +173,7 @@ fn load<'m>(
         convert_floats: flag(options.convert_floats, "options.convert_floats")?,
         allow_missing: flag(options.allow_missing, "options.allow_missing")?,
     };
-    let loaded = checkpoint.load_weights_from(&open()?, core);
-    let loaded = loaded.map_err(of_options(&["map_name"]))?;
+    let loaded = checkpoint.load_weights_from(&open()?, core)?;
     report(options, &loaded);
     Ok(())
 }

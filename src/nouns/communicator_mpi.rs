@@ -89,7 +89,6 @@ pub fn umbo_communicator_create_mpi(
             // them.
             unsafe { mpi::of_functions(&find, mpi_communicator, &how) }
         }
-    }
-    .map_err(of_options(&["max_message_bytes"]))?;
+    }?;
     communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
 }

@@ -102,8 +102,7 @@ pub fn umbo_dataset_padded_batch(
         value: padding,
         mask: flag(options.mask, "options.mask")?,
     };
-    let batched = dataset.padded_batch_with(element_count, drop_remainder, &padding);
-    batched.map_err(of_options(&["padding"]))
+    dataset.padded_batch_with(element_count, drop_remainder, &padding)
 }
 
 /// Re-splits the rows of all batches into batches of the given numbers of rows.

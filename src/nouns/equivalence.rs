@@ -193,8 +193,7 @@ pub fn umbo_strategy_check_equivalence(
         absolute_tolerance: options.absolute_tolerance,
     };
     let call = replica_function(function, user_data);
-    let report = equivalence::check(&strategy, &call, &batch, gradients.as_ref(), &options)
-        .map_err(of_options(&["relative_tolerance", "absolute_tolerance"]))?;
+    let report = equivalence::check(&strategy, &call, &batch, gradients.as_ref(), &options)?;
     equivalence.write(make(Arc::new(CheckedStep::new(report)))?);
 }
 

@@ -75,7 +75,7 @@ pub fn umbo_gradients_create(
     let choices = row_sparse.unwrap_or_default().iter();
     let choices = choices.map(|&choice| flag(choice, "options.row_sparse"));
     let row_sparse = &*collect(choices, "options.row_sparse")?;
-    let dtype = dtype_or_any(options.dtype, "dtype")?;
+    let dtype = dtype_or_any(options.dtype, "options.dtype")?;
     let options = GradientsOptions {
         accumulation_steps,
         dtype,

@@ -153,34 +153,23 @@ pub fn umbo_metrics_define(
     kind: umbo_metric_kind,
     options: *const umbo_metric_options,
 ) {
-    let in_options = || {
-        of_options(&[
-            "class_count",
-            "bin_count",
-            "lowest_score",
-            "highest_score",
-            "top_k",
-            "ignore_index",
-        ])
-    };
     let chosen = one_of!(kind, "kind", {
         UMBO_METRIC_SUM => MetricKind::Sum,
         UMBO_METRIC_MEAN => MetricKind::Mean,
         UMBO_METRIC_COUNT => MetricKind::Count,
-        UMBO_METRIC_ACCURACY => MetricKind::accuracy(options.class_count).map_err(in_options())?,
-        UMBO_METRIC_CONFUSION => MetricKind::confusion(options.class_count).map_err(in_options())?,
+        UMBO_METRIC_ACCURACY => MetricKind::accuracy(options.class_count)?,
+        UMBO_METRIC_CONFUSION => MetricKind::confusion(options.class_count)?,
         UMBO_METRIC_AUC => MetricKind::auc(
             options.bin_count,
             options.lowest_score,
             options.highest_score,
-        )
-        .map_err(in_options())?,
-        UMBO_METRIC_TOP_K => MetricKind::top_k(options.top_k).map_err(in_options())?,
+        )?,
+        UMBO_METRIC_TOP_K => MetricKind::top_k(options.top_k)?,
         UMBO_METRIC_SQUARED_ERROR => MetricKind::SquaredError,
     })?;
     let label = options.ignore_index;
     let definition = match flag(options.has_ignore_index, "options.has_ignore_index")? {
-        true => MetricDefinition::ignoring(chosen, label).map_err(in_options())?,
+        true => MetricDefinition::ignoring(chosen, label)?,
         false if label == 0 => chosen.into(),
         false => {
             return Err(invalid!(

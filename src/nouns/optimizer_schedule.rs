@@ -98,15 +98,7 @@ pub fn umbo_optimizer_set_named_schedule(
     options: *const umbo_schedule_options,
 ) {
     let given = schedule(&options, optimizer.learning_rate())?;
-    optimizer.set_named_schedule(given).map_err(of_options(&[
-        "learning_rate",
-        "warmup_updates",
-        "updates",
-        "final_factor",
-        "initial_factor",
-        "factor",
-        "threshold",
-    ]))
+    optimizer.set_named_schedule(given)
 }
 
 /// Tells the schedule UMBO_SCHEDULE_PLATEAU a value, such as the loss of an evaluation.

@@ -83,13 +83,16 @@ pub unsafe extern "C" fn umbo_strategy_create(
     let (hook, keeps) = unsafe { hook_from(&known) };
     boundary("umbo_strategy_create", move || {
         let _keeps = keeps;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (strategy, options) = unsafe { (out(strategy, "strategy")?, options_from(options)?) };
-        strategy.write(make(Strategy::new(&Options {
-            thread_hook: hook,
-            ..options
-        })?)?);
-        Ok(())
+        options::with_fields_named::<umbo_strategy_options, _>("options", &["strategy"], || {
+            // SAFETY: the caller keeps the header's promise on pointers.
+            let (strategy, options) =
+                unsafe { (out(strategy, "strategy")?, options_from(options)?) };
+            strategy.write(make(Strategy::new(&Options {
+                thread_hook: hook,
+                ..options
+            })?)?);
+            Ok(())
+        })
     })
 }
 

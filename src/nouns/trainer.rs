@@ -164,7 +164,7 @@ pub fn umbo_trainer_create_with_arrays(
     };
     let maker = move |replicas| make_parts(&given, &strategy, &optimizer, replicas);
     let made = Trainer::new(Box::new(maker), settings);
-    trainer.write(handle.make(made.map_err(of_options(&["interrupt_path", "gradient_dtype"]))?));
+    trainer.write(handle.make(made?));
 }
 
 /// Makes a strategy, unless the program has given one, with this number of compute devices if that
@@ -426,12 +426,6 @@ impl GivenOptimizer {
     }
 
     fn get(&self, strategy: &Strategy) -> Result<Arc<Optimizer>> {
-        let fields = &[
-            "learning_rate",
-            "weight_decay",
-            "global_clip_norm",
-            "average_decay",
-        ];
         match self {
             GivenOptimizer::Made(optimizer) if optimizer.strategy() == strategy.id() => {
                 Ok(Arc::clone(optimizer))
@@ -444,8 +438,8 @@ impl GivenOptimizer {
                 let (rule, default_rate) = rule_named(&given.name)?;
                 let rate = given.learning_rate.unwrap_or(default_rate);
                 let made = Optimizer::new(strategy.id(), rule, rate);
-                let made = made.map_err(of_options(fields))?;
-                made.configure(given.settings).map_err(of_options(fields))?;
+                let made = made?;
+                made.configure(given.settings)?;
                 let schedule = given.schedule;
                 if !schedule.is_constant() {
                     // A function, since a trainer saves its schedule by itself.
@@ -488,9 +482,7 @@ fn schedule_from(options: &umbo_trainer_options) -> Result<RateSchedule> {
         warmup: natural(options.warmup_updates, "options.warmup_updates")?,
         updates: natural(options.schedule_updates, "options.schedule_updates")?,
     };
-    schedule
-        .check()
-        .map_err(of_options(&["schedule_updates"]))?;
+    schedule.check()?;
     Ok(schedule)
 }
 

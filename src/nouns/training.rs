@@ -191,7 +191,7 @@ pub fn umbo_train_epoch(
         // SAFETY: the caller gives a function of this type and its user data.
         callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
     });
-    let done = done.map_err(of_options(&["metrics"]))?;
+    let done = done?;
     report.write(umbo_train_epoch_report {
         struct_size: struct_size::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,

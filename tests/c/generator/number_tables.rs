@@ -118,6 +118,9 @@ pub const OTHER_NAMES: &[(&str, &str, &str)] = &[
     // They say nothing where the memory has the first value.
     ("umbo_variable_create_in_memory", "ndim", "initial is set"),
     ("umbo_variable_create_in_memory", "shape", "initial is set"),
+    // A kind of metric that has no scores is defined by the first call.
+    ("umbo_metrics_define", "lowest_score", "there is a metric"),
+    ("umbo_metrics_define", "highest_score", "there is a metric"),
     // Memory that is so large is all memory.
     ("umbo_communicator_all_to_all", "send_bytes", "overlaps"),
     ("umbo_communicator_all_to_all", "send_bytes", "sends itself"),

@@ -1,7 +1,8 @@
 //! Writes a C program that gives extreme numbers to the functions: for each integer argument, each
 //! integer field of a struct that goes in, and each array of sizes, one after the other, with good
-//! arguments everywhere else. Each argument and field of an enum also gets a constant of each other
-//! enum. What the program demands of the answers is in `numbers/frame.c`.
+//! arguments everywhere else; fields that are real get -1 and NaN. Each argument and field of an
+//! enum also gets a constant of each other enum. What the program demands of the answers is in
+//! `numbers/frame.c`.
 
 use std::fmt::Write;
 
@@ -181,6 +182,10 @@ fn put_into(header: &Header, of_struct: &str, field: &Parameter) -> Option<Strin
         write!(statements, "changed.{name} = {};", converted(kind)).expect("a string takes it");
         return Some(statements);
     }
+    if kind == "double" {
+        write!(statements, "changed.{name} = real(extreme);").expect("a string takes it");
+        return Some(statements);
+    }
     if checked_enum(header, kind).is_some() {
         write!(statements, "changed.{name} = {};", converted(kind)).expect("a string takes it");
         return Some(statements);
@@ -351,7 +356,7 @@ fn write_line(
 }
 
 /// What a message may call a place: its name, and those of the arrays that are as long as it says.
-fn names_of<'a>(header: &'a Header, function: &'a Function, place: &'a Place) -> Vec<&'a str> {
+fn names_of(header: &Header, function: &Function, place: &Place) -> Vec<String> {
     let mut names = vec![place.name.as_str()];
     match &place.kind {
         Kind::Number(_) => {
@@ -374,6 +379,14 @@ fn names_of<'a>(header: &'a Header, function: &'a Function, place: &'a Place) ->
     let others = OTHER_NAMES
         .iter()
         .filter(|(name, at, _)| is_of_place(name, at));
-    names.extend(others.map(|(.., words)| *words));
+    // Options are fields, which messages call by the name that the program writes.
+    let parameter = &function.parameters[place.parameter];
+    let of_options = matches!(place.kind, Kind::Part(..)) && parameter.name.ends_with("options");
+    let prefix = match of_options {
+        true => format!("{}.", parameter.name),
+        false => String::new(),
+    };
+    let mut names: Vec<String> = names.iter().map(|name| format!("{prefix}{name}")).collect();
+    names.extend(others.map(|(.., words)| (*words).to_owned()));
     names
 }

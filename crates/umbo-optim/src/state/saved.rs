@@ -220,8 +220,10 @@ impl Optimizer {
     ) -> Result<()> {
         self.check_variable(variable)?;
         check_count(progress.updates, "progress.update_count")?;
-        if let Some(scalar) = progress.running.iter().find(|scalar| !scalar.is_finite()) {
-            return Err(invalid!("running", "{scalar}; must be finite"));
+        let fields = ["progress.first_running", "progress.second_running"];
+        let mut running = fields.iter().zip(&progress.running);
+        if let Some((field, scalar)) = running.find(|(_, scalar)| !scalar.is_finite()) {
+            return Err(invalid!(*field, "{scalar}; must be finite"));
         }
         self.between_steps(|state| {
             let position = state.variables.known(variable)?;

@@ -12,6 +12,7 @@
  * another one continues after it. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>

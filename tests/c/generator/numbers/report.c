@@ -36,6 +36,9 @@ static CHECK_MAYBE_UNUSED int64_t narrow(int64_t number) {
     return number > INT32_MAX ? INT32_MAX : number;
 }
 
+/* In a double: -1, and NaN in the place of what no memory holds. */
+static CHECK_MAYBE_UNUSED double real(int64_t number) { return number == -1 ? -1 : (double)NAN; }
+
 #define MOST_FAILURES 1024
 
 /* What the children tell their parent. */
