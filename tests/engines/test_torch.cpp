@@ -141,6 +141,7 @@ int main(int count, char **words) {
     frozen_parameters();
     failures_of_torch_name_the_replica();
     layers_that_are_used_twice();
+    factors_by_tensors();
     dropout_of_torch_warns();
     saved_and_loaded();
     checked();

@@ -24,6 +24,21 @@ struct twice : torch::nn::Module {
     umbo::adapters::keyed_dropout dropout{nullptr};
 };
 
+// What a GPU draws by operations of torch's is what the loop draws.
+void factors_by_tensors() {
+    using namespace umbo::adapters::torch_detail;
+    for (const std::uint64_t key : {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{0x8000000000000001u}, mixed(7)}) {
+        for (const double p : {0.25, 0.5, 1.0}) {
+            const auto limit = static_cast<std::uint64_t>(p * 4294967296.0);
+            const draw_of all{key, 1000003, 9, 50, limit, p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f};
+            const auto by_loop = drawn_by_loop(all);
+            CHECK(torch::equal(drawn_by_tensors(all, torch::kCPU), by_loop));
+            CHECK(std::abs((by_loop == 0).to(torch::kDouble).mean().item<double>() - p) < 0.1);
+        }
+        CHECK(drawn_by_tensors(draw_of{key, 0, 0, 3, 1, 1.0f}, torch::kCPU).sizes() == torch::IntArrayRef({0, 3}));
+    }
+}
+
 // Each use drops other numbers, the same for every number of replicas and in each visit of a step.
 void layers_that_are_used_twice() {
     const data all;
