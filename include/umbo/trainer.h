@@ -210,7 +210,7 @@ typedef struct umbo_trainer_options {
   size_t struct_size;
   /**
    * The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
-   * "adamw", "nadam", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
+   * "adamw", "nadam", "radam", "lion", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
    */
   const char *rule;
   /** Finite and 0 or more. UMBO_AUTO: the default of the rule. */

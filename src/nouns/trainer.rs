@@ -52,7 +52,7 @@ pub struct umbo_parameters {
 )]
 pub struct umbo_trainer_options {
     /// The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
-    /// "adamw", "nadam", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
+    /// "adamw", "nadam", "radam", "lion", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
     pub rule: *const c_char,
     /// Finite and 0 or more. UMBO_AUTO: the default of the rule.
     pub learning_rate: f64,

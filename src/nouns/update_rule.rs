@@ -5,8 +5,10 @@ use umbo_core::optimizer::rules::WeightDecay;
 use umbo_core::optimizer::rules::adagrad::Adagrad;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::ftrl::Ftrl;
+use umbo_core::optimizer::rules::lion::Lion;
 use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::rules::nadam::NAdam;
+use umbo_core::optimizer::rules::radam::RAdam;
 use umbo_core::optimizer::rules::rmsprop::RmsProp;
 use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::{Optimizer, UpdateRule};
@@ -92,6 +94,34 @@ pub struct umbo_nadam_options {
     /// 1: the weight decay of umbo_optimizer_options is applied apart from the gradient, as AdamW
     /// does. 0: it is added to the gradient.
     pub decoupled_weight_decay: i32,
+}
+
+/// Options of RAdam.
+#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8)]
+pub struct umbo_radam_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the first moment; in [0, 1).
+    pub beta1: f64,
+    /// The decay of the second moment; in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the second moment; more than 0.
+    pub epsilon: f64,
+    /// As in umbo_nadam_options.
+    pub decoupled_weight_decay: i32,
+}
+
+/// Options of Lion.
+#[c_struct(learning_rate = 0.0001, beta1 = 0.9, beta2 = 0.99)]
+pub struct umbo_lion_options {
+    /// The size of each step; finite and 0 or more.
+    pub learning_rate: f64,
+    /// The share of the momentum in a step; in [0, 1).
+    pub beta1: f64,
+    /// The decay of the momentum; in [0, 1).
+    pub beta2: f64,
+    /// Is multiplied by the learning rate; finite and 0 or more.
+    pub weight_decay: f64,
 }
 
 /// Options of LAMB.
@@ -180,6 +210,8 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
     let adam = umbo_adam_options::default();
     let adamw = umbo_adamw_options::default();
     let nadam = umbo_nadam_options::default();
+    let radam = umbo_radam_options::default();
+    let lion = umbo_lion_options::default();
     let lamb = umbo_lamb_options::default();
     let momentum = umbo_momentum_options::default();
     let adagrad = umbo_adagrad_options::default();
@@ -204,6 +236,14 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
             let rule = NAdam::new(nadam.beta1, nadam.beta2, nadam.epsilon, momentum_decay)?;
             (Box::new(rule), nadam.learning_rate)
         }
+        "radam" => {
+            let rule = RAdam::new(radam.beta1, radam.beta2, radam.epsilon)?;
+            (Box::new(rule), radam.learning_rate)
+        }
+        "lion" => {
+            let rule = Lion::new(lion.beta1, lion.beta2, lion.weight_decay)?;
+            (Box::new(rule), lion.learning_rate)
+        }
         "lamb" => {
             let rule = Adam::lamb(lamb.beta1, lamb.beta2, lamb.epsilon, lamb.weight_decay)?;
             (Box::new(rule), lamb.learning_rate)
@@ -223,8 +263,8 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
         _ => {
             return Err(invalid!(
                 "options.rule",
-                "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, nadam, lamb, adagrad, \
-                 rmsprop and ftrl (options.optimizer takes any other)"
+                "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, nadam, radam, lion, \
+                 lamb, adagrad, rmsprop and ftrl (options.optimizer takes any other)"
             ));
         }
     })
@@ -334,6 +374,51 @@ pub fn umbo_optimizer_create_nadam(
         options.momentum_decay,
     )?;
     let rule = rule.with_weight_decay(weight_decay(options.decoupled_weight_decay)?);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: RAdam, Adam whose first steps are rectified. Its states are "m" and "v".
+///
+/// In update t (1, 2, ...) of a variable, with n = 2 / (1 - beta2) - 1:
+///
+/// ```text
+/// m = beta1 * m + (1 - beta1) * g                m' = m / (1 - beta1^t)
+/// v = beta2 * v + (1 - beta2) * g * g            v' = (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
+/// p = n - 2 * t * beta2^t / (1 - beta2^t)
+/// r = sqrt((p - 4) * (p - 2) * n / ((n - 4) * (n - 2) * p))
+/// w = w - learning_rate * m' * r / v'            if p is at most 5: w - learning_rate * m'
+/// ```
+///
+/// With `decoupled_weight_decay` first w = (1 - learning_rate * weight_decay) * w. Source: Liu et
+/// al., 2020.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_radam(
+    strategy: *const umbo_strategy,
+    options: *const umbo_radam_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = RAdam::new(options.beta1, options.beta2, options.epsilon)?;
+    let rule = rule.with_weight_decay(weight_decay(options.decoupled_weight_decay)?);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: Lion, whose steps are signs. Its state is "m".
+///
+/// ```text
+/// u = sign(beta1 * m + (1 - beta1) * g)          sign(0) is 0
+/// w = w - learning_rate * (u + weight_decay * w)
+/// m = beta2 * m + (1 - beta2) * g
+/// ```
+///
+/// Source: Chen et al., 2023, whose learning rates for it are 3 to 10 times smaller than for AdamW,
+/// and whose weight decays are as many times larger.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_lion(
+    strategy: *const umbo_strategy,
+    options: *const umbo_lion_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = Lion::new(options.beta1, options.beta2, options.weight_decay)?;
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 

@@ -46,6 +46,8 @@ CREATE(momentum)
 CREATE(adam)
 CREATE(adamw)
 CREATE(nadam)
+CREATE(radam)
+CREATE(lion)
 CREATE(lamb)
 CREATE(adagrad)
 CREATE(rmsprop)
@@ -65,6 +67,8 @@ static void rules(umbo_strategy *strategy) {
         {create_adam, "m", 1 - 0.001},
         {create_adamw, "m", 1 - 0.001 * 0.01 - 0.001},
         {create_nadam, "m", 1 - 0.002 * ((1 - p1) / (1 - p1) + p2 / (1 - p1 * p2) * 0.1)},
+        {create_radam, "v", 1 - 0.001 * 2},
+        {create_lion, "m", 1 - 0.0001},
         {create_lamb, "v", 1 - 0.001 * 1},
         {create_adagrad, "accumulator", 1 - 0.01},
         {create_rmsprop, "v", 1 - 0.01 * 2 / sqrt(0.01 * 4)},

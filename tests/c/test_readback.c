@@ -66,6 +66,12 @@ RULE_TEST(adamw, UMBO_ADAMW_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
 RULE_TEST(nadam, UMBO_NADAM_OPTIONS_INIT, ZERO_MOMENTS given.momentum_decay = 0;
           , OTHER_MOMENTS given.momentum_decay = 0.5; given.decoupled_weight_decay = 1;
           , MOMENTS(nadam) READS(nadam, momentum_decay); READS(nadam, decoupled_weight_decay);)
+RULE_TEST(radam, UMBO_RADAM_OPTIONS_INIT, ZERO_MOMENTS
+          , OTHER_MOMENTS given.decoupled_weight_decay = 1;
+          , MOMENTS(radam) READS(radam, decoupled_weight_decay);)
+RULE_TEST(lion, UMBO_LION_OPTIONS_INIT, given.learning_rate = 0; given.beta1 = 0; given.beta2 = 0;
+          , given.learning_rate = 0.5; given.beta1 = 0.25; given.beta2 = 0.75; given.weight_decay = 0.0625;
+          , READS(lion, beta1); READS(lion, beta2); READS(lion, weight_decay);)
 RULE_TEST(lamb, UMBO_LAMB_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
           , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(lamb) READS(lamb, weight_decay);)
 RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
@@ -382,6 +388,8 @@ int main(void) {
     adam_reads_back(strategy);
     adamw_reads_back(strategy);
     nadam_reads_back(strategy);
+    radam_reads_back(strategy);
+    lion_reads_back(strategy);
     lamb_reads_back(strategy);
     adagrad_reads_back(strategy);
     rmsprop_reads_back(strategy);

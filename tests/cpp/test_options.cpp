@@ -34,6 +34,14 @@ void optimizers() {
     CHECK(same(raw_options(umbo::nadam_options{}), of_nadam, &nadam::learning_rate, &nadam::beta1,
                &nadam::beta2, &nadam::epsilon, &nadam::momentum_decay,
                &nadam::decoupled_weight_decay));
+    using radam = umbo_radam_options;
+    const radam of_radam = UMBO_RADAM_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::radam_options{}), of_radam, &radam::learning_rate, &radam::beta1,
+               &radam::beta2, &radam::epsilon, &radam::decoupled_weight_decay));
+    using lion = umbo_lion_options;
+    const lion of_lion = UMBO_LION_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::lion_options{}), of_lion, &lion::learning_rate, &lion::beta1,
+               &lion::beta2, &lion::weight_decay));
     using lamb = umbo_lamb_options;
     const lamb of_lamb = UMBO_LAMB_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::lamb_options{}), of_lamb, &lamb::learning_rate, &lamb::beta1,

@@ -207,6 +207,8 @@ static void make_optimizers(void) {
     CALL(umbo_optimizer_create_rmsprop(all.strategy, NULL, &o[6]));
     CALL(umbo_optimizer_create_ftrl(all.strategy, NULL, &o[7]));
     CALL(umbo_optimizer_create_nadam(all.strategy, NULL, &o[8]));
+    CALL(umbo_optimizer_create_radam(all.strategy, NULL, &o[9]));
+    CALL(umbo_optimizer_create_lion(all.strategy, NULL, &o[10]));
     options.global_clip_norm = 1;
     options.non_finite = UMBO_NON_FINITE_SKIP;
     CALL(umbo_optimizer_configure(o[0], &options));

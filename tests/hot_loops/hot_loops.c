@@ -34,6 +34,8 @@ RULE(momentum)
 RULE(adam)
 RULE(adamw)
 RULE(nadam)
+RULE(radam)
+RULE(lion)
 RULE(lamb)
 RULE(adagrad)
 RULE(rmsprop)
@@ -156,6 +158,8 @@ int main(void) {
       {"adam", adam, 2, float32, 0, 0},
       {"adamw", adamw, 2, float32, 0, 0},
       {"nadam", nadam, 2, float32, 0, 0},
+      {"radam", radam, 2, float32, 0, 0},
+      {"lion", lion, 2, float32, 0, 0},
       {"lamb", lamb, 2, float32, 0, 0},
       {"ftrl", ftrl, 2, float32, 0, 0},
       {"adamw of 1", adamw, 1, float32, 0, 0},

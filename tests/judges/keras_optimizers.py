@@ -29,14 +29,14 @@ NAMES = {"learning_rate": "learning_rate", "momentum": "momentum", "nesterov": "
          "beta": "beta", "initial_accumulator_value": "initial_accumulator", "l1_regularization_strength": "l1",
          "l2_regularization_strength": "l2"}
 CLASSES = {"sgd": optimizers.SGD, "momentum": optimizers.SGD, "adam": optimizers.Adam, "adamw": optimizers.AdamW,
-           "nadam": optimizers.Nadam, "lamb": optimizers.Lamb, "adagrad": optimizers.Adagrad, "rmsprop": optimizers.RMSprop,
+           "nadam": optimizers.Nadam, "lion": optimizers.Lion, "lamb": optimizers.Lamb, "adagrad": optimizers.Adagrad, "rmsprop": optimizers.RMSprop,
            "ftrl": optimizers.Ftrl}
 # Where Keras keeps what Umbo keeps.
 STATES = {"momentum": {"momentum": "momentums"}, "adagrad": {"accumulator": "_accumulators"},
           "rmsprop": {"v": "_velocities", "mean": "_average_gradients", "momentum": "_momentums"},
           "ftrl": {"z": "_linears", "n": "_accumulators"},
           **dict.fromkeys(("adam", "adamw", "nadam"), {"m": "_momentums", "v": "_velocities", "v_max": "_velocity_hats"}),
-          "lamb": {"m": "_momentums", "v": "_velocities"}}
+          "lion": {"m": "_momentums"}, "lamb": {"m": "_momentums", "v": "_velocities"}}
 # The rules, and what is set besides the defaults. Keras rounds some numbers to float32, so these are float32's.
 RATE, MOMENTUM = 2.0**-7, 0.875
 BETAS = {"learning_rate": RATE, "beta_1": 0.875, "beta_2": 1 - 2.0**-10, "epsilon": TINY}
@@ -49,6 +49,7 @@ RULES = {
     "AMSGrad": ("adam", BETAS | {"amsgrad": True}),
     "AdamW": ("adamw", BETAS | {"weight_decay": 2.0**-8}),
     "Nadam": ("nadam", BETAS),
+    "Lion": ("lion", {"learning_rate": RATE, "beta_1": 0.875, "beta_2": 1 - 2.0**-10}),
     "Lamb": ("lamb", BETAS),
     "Adagrad": ("adagrad", {"learning_rate": RATE, "epsilon": TINY, "initial_accumulator_value": 0.125}),
     "RMSprop": ("rmsprop", RMS),
@@ -189,7 +190,7 @@ def substituted():
 
 def own_tests():
     """Keras' tests of optimizers that Umbo has."""
-    for module in ("sgd", "adam", "adamw", "nadam", "lamb", "adagrad", "rmsprop", "ftrl", "optimizer", "optimizer_sparse"):
+    for module in ("sgd", "adam", "adamw", "nadam", "lion", "lamb", "adagrad", "rmsprop", "ftrl", "optimizer", "optimizer_sparse"):
         tests = importlib.import_module(f"keras.src.optimizers.{module}_test")
         for name, test in vars(tests).items():
             if isinstance(test, type) and name.endswith("Test") and test.__module__ == tests.__name__:

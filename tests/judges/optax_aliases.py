@@ -28,6 +28,8 @@ RULES = {
     "adam": ("adam", {}, {"m": 0, "v": 0}),
     "amsgrad": ("adam", {"amsgrad": 1}, {"m": 0, "v": 0, "v_max": 0}),
     "adamw": ("adamw", {"weight_decay": 1e-4}, {"m": 0, "v": 0}),
+    "radam": ("radam", {}, {"m": 0, "v": 0}),
+    "lion": ("lion", {"weight_decay": 1e-3}, {"m": 0}),
     "lamb": ("lamb", {"weight_decay": 0.0}, {"m": 0, "v": 0}),
     "adagrad": ("adagrad", {"initial_accumulator": 0.1, "epsilon": 1e-7}, {"accumulator": 0.1}),
     "rmsprop": ("rmsprop", {"rho": 0.9}, {"v": 0}),
@@ -95,6 +97,8 @@ COMPARED = {
     "sgd with Nesterov's momentum": {"momentum": 0.9, "nesterov": True},
     "adam": {"eps": TINY},
     "adamw": {"eps": TINY, "weight_decay": 0.01},
+    "radam": {"eps": TINY},
+    "lion": {"weight_decay": 0.01},
     "lamb": {"eps": TINY, "weight_decay": 0.01},
     "adagrad": {"eps": TINY},
     "rmsprop": {"eps": TINY},
@@ -147,6 +151,8 @@ def cases(small):
         yield Case(name, lambda name=name: compared(name))
 
     def alias_of(_, name):
+        if name == "nadam":
+            raise NotApplicable("optax' NAdam has a constant momentum; PyTorch's and Umbo's rises")
         if name not in RULES or name == "momentum":
             raise NotApplicable("Umbo has no such rule")
 

@@ -24,7 +24,7 @@ OPTIONS = {"lr": "learning_rate", "eps": "epsilon", "alpha": "rho", "initial_acc
 FLAGS = {"amsgrad", "centered", "nesterov", "decoupled_weight_decay"}
 # Those in umbo_optimizer_options.
 SETTINGS = {"weight_decay", "maximize"}
-RULES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "nadam", "Adagrad": "adagrad", "RMSprop": "rmsprop",
+RULES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "nadam", "RAdam": "radam", "Adagrad": "adagrad", "RMSprop": "rmsprop",
          "SparseAdam": "adam"}
 STATES = {"exp_avg": "m", "exp_avg_sq": "v", "max_exp_avg_sq": "v_max", "sum": "accumulator", "square_avg": "v",
           "grad_avg": "mean", "momentum_buffer": "momentum"}

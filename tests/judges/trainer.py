@@ -111,7 +111,7 @@ class Stepper:
         for name, state in states.items():
             check(lib.umbo_optimizer_assign_state(trainer.optimizer, variable, name.encode(), tensor_of(np.array(state))))
         running = [0.0, 0.0]
-        if self.rule in ("adam", "adamw", "lamb"):
+        if self.rule in ("adam", "adamw", "radam", "lamb"):
             running = [self.options.beta1**updates, self.options.beta2**updates]
         if self.rule == "nadam":
             momenta = [self.options.beta1 * (1 - 0.5 * 0.96**(update * self.options.momentum_decay))

@@ -45,7 +45,9 @@ fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsi
         let direction = gradient(LARGE, large)[element].signum();
         let expected = match rule {
             // Steps of the gradient's size.
-            "sgd" | "momentum" | "nesterov" | "dampened" => continue,
+            "sgd" | "momentum" | "nesterov" | "dampened" | "radam" | "radam_decoupled" => continue,
+            // Steps of one size.
+            "lion" => before[element] * (1.0 - RATE * WEIGHT_DECAY) - RATE * direction,
             // The limit of the formula for large gradients.
             "ftrl" => before[element] - RATE * direction,
             // Second moments are infinite, and what is left is the weight decay.

@@ -40,7 +40,9 @@ impl Plain {
         match self.rule {
             "sgd" => vec![],
             "momentum" | "nesterov" | "dampened" => vec!["momentum"],
-            "adam" | "adamw" | "nadam" | "nadam_decoupled" | "lamb" => vec!["m", "v"],
+            "adam" | "adamw" | "nadam" | "nadam_decoupled" | "radam" | "radam_decoupled"
+            | "lamb" => vec!["m", "v"],
+            "lion" => vec!["m"],
             "amsgrad" | "amsgradw" => vec!["m", "v", "v_max"],
             "adagrad" | "adagrad_decaying" => vec!["accumulator"],
             "rmsprop" => vec!["v"],
@@ -152,6 +154,32 @@ impl Plain {
                     let divisor = (*b / correction2).sqrt() + EPSILON;
                     let decay = if decoupled { rate * decay * *w } else { 0.0 };
                     *w -= decay + rate * (of_gradient + of_moment) / divisor;
+                }
+                "radam" | "radam_decoupled" => {
+                    *a = BETA1 * *a + (1.0 - BETA1) * g;
+                    *b = BETA2 * *b + (1.0 - BETA2) * g * g;
+                    let t = f64::from(self.updates);
+                    let most = 2.0 / (1.0 - BETA2) - 1.0;
+                    let length = most - 2.0 * t * BETA2.powi(self.updates) / correction2;
+                    let mut direction = *a / correction1;
+                    if length > 5.0 {
+                        let above = (length - 4.0) * (length - 2.0) * most;
+                        let below = (most - 4.0) * (most - 2.0) * length;
+                        let adaptive = correction2.sqrt() / (b.sqrt() + EPSILON);
+                        direction *= (above / below).sqrt() * adaptive;
+                    }
+                    let decay = if decoupled { rate * decay * *w } else { 0.0 };
+                    *w -= decay + rate * direction;
+                }
+                "lion" => {
+                    let direction = BETA1 * *a + (1.0 - BETA1) * g;
+                    let sign = if direction == 0.0 {
+                        0.0
+                    } else {
+                        direction.signum()
+                    };
+                    *w -= rate * (sign + decay * *w);
+                    *a = BETA2 * *a + (1.0 - BETA2) * g;
                 }
                 "amsgrad" | "amsgradw" => {
                     *a = BETA1 * *a + (1.0 - BETA1) * g;

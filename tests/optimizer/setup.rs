@@ -105,12 +105,15 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
 
 /// Whether a rule applies the weight decay apart from the gradient.
 pub fn is_decoupled(name: &str) -> bool {
-    matches!(name, "adamw" | "amsgradw" | "nadam_decoupled" | "lamb")
+    matches!(
+        name,
+        "adamw" | "amsgradw" | "nadam_decoupled" | "radam_decoupled" | "lion" | "lamb"
+    )
 }
 
 /// The weight decay of a rule where nobody says another.
 pub fn rule_decay(name: &str) -> f64 {
-    if matches!(name, "adamw" | "amsgradw" | "lamb") {
+    if matches!(name, "adamw" | "amsgradw" | "lion" | "lamb") {
         WEIGHT_DECAY
     } else {
         0.0

@@ -73,6 +73,14 @@ public:
         return made(&umbo_optimizer_create_nadam, of, detail::raw_options(how));
     }
 
+    static returned<optimizer> radam(const strategy &of, const radam_options &how = {}) {
+        return made(&umbo_optimizer_create_radam, of, detail::raw_options(how));
+    }
+
+    static returned<optimizer> lion(const strategy &of, const lion_options &how = {}) {
+        return made(&umbo_optimizer_create_lion, of, detail::raw_options(how));
+    }
+
     static returned<optimizer> lamb(const strategy &of, const lamb_options &how = {}) {
         return made(&umbo_optimizer_create_lamb, of, detail::raw_options(how));
     }

@@ -49,6 +49,21 @@ struct nadam_options {
     bool decoupled_weight_decay = false;
 };
 
+struct radam_options {
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    bool decoupled_weight_decay = false;
+};
+
+struct lion_options {
+    double learning_rate = 0.0001;
+    double beta1 = 0.9;
+    double beta2 = 0.99;
+    double weight_decay = 0.0;
+};
+
 struct lamb_options {
     double learning_rate = 0.001;
     double beta1 = 0.9;
@@ -311,6 +326,25 @@ inline umbo_nadam_options raw_options(const nadam_options &how) noexcept {
     raw.epsilon = how.epsilon;
     raw.momentum_decay = how.momentum_decay;
     raw.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
+    return raw;
+}
+
+inline umbo_radam_options raw_options(const radam_options &how) noexcept {
+    umbo_radam_options raw = UMBO_RADAM_OPTIONS_INIT;
+    raw.learning_rate = how.learning_rate;
+    raw.beta1 = how.beta1;
+    raw.beta2 = how.beta2;
+    raw.epsilon = how.epsilon;
+    raw.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
+    return raw;
+}
+
+inline umbo_lion_options raw_options(const lion_options &how) noexcept {
+    umbo_lion_options raw = UMBO_LION_OPTIONS_INIT;
+    raw.learning_rate = how.learning_rate;
+    raw.beta1 = how.beta1;
+    raw.beta2 = how.beta2;
+    raw.weight_decay = how.weight_decay;
     return raw;
 }
 

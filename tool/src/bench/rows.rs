@@ -33,7 +33,7 @@ numbers medians are shown; --from and --to are the bytes of the rows of one repl
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
       --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam,
-                         ftrl (default: sgd,momentum,adamw)
+                         radam, lion, ftrl (default: sgd,momentum,adamw)
       --width N          elements of a row (1 to 1048576; default: 64)
       --share N          the table has N times the rows that are named (1 to 1048576; default: 16)
 ";

@@ -262,6 +262,18 @@ rules! { w g:
         v = beta2 * v + rest2 * (g * g);
         w = kept * w - (rate * m + rate_now * g) / (sqrt(v) * correction2 + epsilon);
     };
+    /// RAdam: `rate` is that of steps that are divided by the root of v, `plain` that of others;
+    /// one of them is 0. `kept` is as in NAdam.
+    RAdam = "radam" (beta1, beta2, rest1, rest2, rate, plain, epsilon, kept) [m, v] {
+        m = beta1 * m + rest1 * g;
+        v = beta2 * v + rest2 * (g * g);
+        w = kept * w - (rate * (m / (sqrt(v) + epsilon)) + plain * m);
+    };
+    /// Lion: `kept` is as in AdamW.
+    Lion = "lion" (beta1, beta2, rest1, rest2, learning_rate, kept) [m] {
+        w = kept * w - learning_rate * sign(beta1 * m + rest1 * g);
+        m = beta2 * m + rest2 * g;
+    };
     /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and
     /// `rate` = learning_rate * norm(w) / norm(u). Until the norms are measured, their quotient
     /// counts as 1.
@@ -309,6 +321,19 @@ fn sqrt<T: Real>(value: T) -> T {
 fn at_least_zero<T: Real>(value: T) -> T {
     let zero = T::from_f64(0.0);
     if value < zero { zero } else { value }
+}
+
+/// 1 or -1; 0 and NaN stay what they are.
+#[inline(always)]
+fn sign<T: Real>(value: T) -> T {
+    let (zero, one) = (T::from_f64(0.0), T::from_f64(1.0));
+    if value > zero {
+        one
+    } else if value < zero {
+        -one
+    } else {
+        value
+    }
 }
 
 /// The nearest finite number; a NaN stays one.

@@ -4,8 +4,10 @@
 use super::adagrad::Adagrad;
 use super::adam::Adam;
 use super::ftrl::Ftrl;
+use super::lion::Lion;
 use super::momentum::Momentum;
 use super::nadam::NAdam;
+use super::radam::RAdam;
 use super::rmsprop::RmsProp;
 use super::sgd::Sgd;
 use super::{Result, UpdateRule, WeightDecay};
@@ -50,7 +52,7 @@ pub struct NamedRule {
 }
 
 /// All rules, each with its variants behind it.
-pub const RULES: [NamedRule; 18] = [
+pub const RULES: [NamedRule; 21] = [
     rule("sgd", || Box::new(Sgd)),
     rule("momentum", || known(Momentum::new(MOMENTUM, false))),
     rule("nesterov", || known(Momentum::new(MOMENTUM, true))),
@@ -88,6 +90,12 @@ pub const RULES: [NamedRule; 18] = [
         let rule = NAdam::new(BETA1, BETA2, EPSILON, MOMENTUM_DECAY);
         known(rule.map(|rule| rule.with_weight_decay(WeightDecay::Decoupled)))
     }),
+    rule("radam", || known(RAdam::new(BETA1, BETA2, EPSILON))),
+    variant("radam_decoupled", || {
+        let rule = RAdam::new(BETA1, BETA2, EPSILON);
+        known(rule.map(|rule| rule.with_weight_decay(WeightDecay::Decoupled)))
+    }),
+    rule("lion", || known(Lion::new(BETA1, BETA2, WEIGHT_DECAY))),
     rule("lamb", || {
         known(Adam::lamb(BETA1, BETA2, EPSILON, WEIGHT_DECAY))
     }),

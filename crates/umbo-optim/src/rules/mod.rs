@@ -6,8 +6,10 @@ pub mod catalogue;
 pub mod custom;
 pub(crate) mod custom_kernels;
 pub mod ftrl;
+pub mod lion;
 pub mod momentum;
 pub mod nadam;
+pub mod radam;
 pub mod rmsprop;
 pub mod sgd;
 

@@ -8,6 +8,10 @@
 // The largest finite number.
 DEVICE Real<float> largest(Real<float>) { return Real<float>{0x1.fffffep+127f}; }
 DEVICE Real<double> largest(Real<double>) { return Real<double>{0x1.fffffffffffffp+1023}; }
+// 1 or -1. 0 and NaN stay what they are.
+template <class T> DEVICE Real<T> sign(Real<T> number) {
+    return number.value > 0 ? Real<T>{1} : number.value < 0 ? Real<T>{-1} : number;
+}
 // The nearest finite number. NaN stays NaN.
 template <class T> DEVICE Real<T> finite(Real<T> number) { return limited(number, largest(number)); }
 // The nearest number with a finite square. NaN stays NaN.
@@ -98,6 +102,29 @@ struct NAdam {
         slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
         return s[8] * weight -
                (s[4] * slots[0] + s[5] * gradient) / (root(slots[1]) * s[6] + s[7]);
+    }
+};
+
+struct RAdam {
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = s[0] * slots[0] + s[2] * gradient;
+        slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
+        return s[7] * weight -
+               (s[4] * (slots[0] / (root(slots[1]) + s[6])) + s[5] * slots[0]);
+    }
+};
+
+struct Lion {
+    enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        Real<T> step = sign(s[0] * slots[0] + s[2] * gradient);
+        slots[0] = s[1] * slots[0] + s[3] * gradient;
+        return s[5] * weight - s[4] * step;
     }
 };
 
