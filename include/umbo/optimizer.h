@@ -176,6 +176,22 @@ typedef struct umbo_lamb_options {
   UMBO_STRUCT_SIZE(umbo_lamb_options), 0.001, 0.9, 0.999, 1e-6, 0.01
 #define UMBO_LAMB_OPTIONS_INIT { umbo_lamb_options_defaults }
 
+/** Options of LARS. */
+typedef struct umbo_lars_options {
+  size_t struct_size;
+  /** Finite and 0 or more. */
+  double learning_rate;
+  /** The decay of the sum of steps; in [0, 1). */
+  double momentum;
+  /** The factor of the quotient of the norms; finite and 0 or more. */
+  double trust_coefficient;
+  /** A part of the direction whose norm is adapted; finite and 0 or more. */
+  double weight_decay;
+} umbo_lars_options;
+
+#define umbo_lars_options_defaults UMBO_STRUCT_SIZE(umbo_lars_options), 0.1, 0.9, 0.001, 0.0
+#define UMBO_LARS_OPTIONS_INIT { umbo_lars_options_defaults }
+
 /** Options of Adagrad. */
 typedef struct umbo_adagrad_options {
   size_t struct_size;
@@ -349,6 +365,26 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lamb(
     const umbo_strategy *strategy, const umbo_lamb_options *options, umbo_optimizer **optimizer);
 
 /**
+ * Makes an optimizer: LARS. Its state is "momentum" (a).
+ *
+ * For each variable:
+ *
+ * ```text
+ * u = g + weight_decay * w
+ * r = trust_coefficient * |w| / |u|              1 if one of the norms is 0
+ * a = momentum * a + learning_rate * r * u
+ * w = w - a
+ * ```
+ *
+ * Each variable has a trust ratio r of its own. The norms take one more pass over memory, and
+ * whole variables: row-sparse gradients are refused. Biases and normalisations, which LARS usually
+ * leaves out, belong to gradients and an optimizer of their own, such as that of
+ * umbo_optimizer_create_momentum(). Source: You, Gitman and Ginsburg, 2017.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lars(
+    const umbo_strategy *strategy, const umbo_lars_options *options, umbo_optimizer **optimizer);
+
+/**
  * Makes an optimizer: Adagrad. Its state is "accumulator" (n), at first `initial_accumulator`.
  *
  * ```text
@@ -447,9 +483,9 @@ typedef enum umbo_average UMBO_INT32 {
 typedef struct umbo_optimizer_options {
   size_t struct_size;
   /**
-   * Finite and 0 or more. AdamW, Lion, LAMB and rules with `decoupled_weight_decay` apply it
-   * apart from the gradient; other rules add weight_decay * w to the gradient (L2). UMBO_AUTO:
-   * that of the rule's options, or none.
+   * Finite and 0 or more. AdamW, Lion, LAMB, LARS and rules with `decoupled_weight_decay` apply
+   * it apart from the gradient; other rules add weight_decay * w to the gradient (L2).
+   * UMBO_AUTO: that of the rule's options, or none.
    */
   double weight_decay;
   /**
@@ -609,7 +645,8 @@ typedef struct umbo_apply_report {
  * @param[in] gradients Of the optimizer's strategy. They are used up.
  * @param[out] report May be NULL.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: objects of different strategies, row-sparse
- *   gradients with LAMB, weights whose sum is not finite, or what UMBO_NON_FINITE_FAIL finds.
+ *   gradients with LAMB or LARS, weights whose sum is not finite, or what UMBO_NON_FINITE_FAIL
+ *   finds.
  *   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted, the last run failed, or the strategy is draining. What the schedule returned.
  *

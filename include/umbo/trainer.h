@@ -192,7 +192,8 @@ typedef struct umbo_parameters {
   const char *name;
   /**
    * How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
-   * table (umbo_rows_gradient_row()). Not with LAMB. 0: gradients are as long as the array.
+   * table (umbo_rows_gradient_row()). Not with LAMB or LARS. 0: gradients are as long as
+   * the array.
    */
   int64_t row_length;
   /** The factor of the learning rate, more than 0. 0: 1. */
@@ -210,7 +211,8 @@ typedef struct umbo_trainer_options {
   size_t struct_size;
   /**
    * The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
-   * "adamw", "nadam", "radam", "lion", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
+   * "adamw", "nadam", "radam", "lion", "lamb", "lars", "adagrad", "rmsprop" or
+   * "ftrl". NULL: "sgd".
    */
   const char *rule;
   /** Finite and 0 or more. UMBO_AUTO: the default of the rule. */

@@ -32,7 +32,8 @@ pub struct umbo_parameters {
     /// on, by its index.
     pub name: *const c_char,
     /// How many numbers a row has, if replicas add to the gradients of few rows, as of an embedding
-    /// table (umbo_rows_gradient_row()). Not with LAMB. 0: gradients are as long as the array.
+    /// table (umbo_rows_gradient_row()). Not with LAMB or LARS. 0: gradients are as long as
+    /// the array.
     pub row_length: i64,
     /// The factor of the learning rate, more than 0. 0: 1.
     pub learning_rate_factor: f64,
@@ -52,7 +53,8 @@ pub struct umbo_parameters {
 )]
 pub struct umbo_trainer_options {
     /// The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
-    /// "adamw", "nadam", "radam", "lion", "lamb", "adagrad", "rmsprop" or "ftrl". NULL: "sgd".
+    /// "adamw", "nadam", "radam", "lion", "lamb", "lars", "adagrad", "rmsprop" or
+    /// "ftrl". NULL: "sgd".
     pub rule: *const c_char,
     /// Finite and 0 or more. UMBO_AUTO: the default of the rule.
     pub learning_rate: f64,

@@ -5,6 +5,7 @@ use umbo_core::optimizer::rules::WeightDecay;
 use umbo_core::optimizer::rules::adagrad::Adagrad;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::ftrl::Ftrl;
+use umbo_core::optimizer::rules::lars::Lars;
 use umbo_core::optimizer::rules::lion::Lion;
 use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::rules::nadam::NAdam;
@@ -145,6 +146,19 @@ pub struct umbo_lamb_options {
     pub weight_decay: f64,
 }
 
+/// Options of LARS.
+#[c_struct(learning_rate = 0.1, momentum = 0.9, trust_coefficient = 0.001)]
+pub struct umbo_lars_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the sum of steps; in [0, 1).
+    pub momentum: f64,
+    /// The factor of the quotient of the norms; finite and 0 or more.
+    pub trust_coefficient: f64,
+    /// A part of the direction whose norm is adapted; finite and 0 or more.
+    pub weight_decay: f64,
+}
+
 /// Options of Adagrad.
 #[c_struct(learning_rate = 0.01, epsilon = 1e-10)]
 pub struct umbo_adagrad_options {
@@ -213,6 +227,7 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
     let radam = umbo_radam_options::default();
     let lion = umbo_lion_options::default();
     let lamb = umbo_lamb_options::default();
+    let lars = umbo_lars_options::default();
     let momentum = umbo_momentum_options::default();
     let adagrad = umbo_adagrad_options::default();
     let rmsprop = umbo_rmsprop_options::default();
@@ -248,6 +263,10 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
             let rule = Adam::lamb(lamb.beta1, lamb.beta2, lamb.epsilon, lamb.weight_decay)?;
             (Box::new(rule), lamb.learning_rate)
         }
+        "lars" => {
+            let rule = Lars::new(lars.momentum, lars.trust_coefficient, lars.weight_decay)?;
+            (Box::new(rule), lars.learning_rate)
+        }
         "adagrad" => {
             let rule = Adagrad::new(adagrad.initial_accumulator, adagrad.epsilon)?;
             (Box::new(rule), adagrad.learning_rate)
@@ -264,7 +283,7 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
             return Err(invalid!(
                 "options.rule",
                 "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, nadam, radam, lion, \
-                 lamb, adagrad, rmsprop and ftrl (options.optimizer takes any other)"
+                 lamb, lars, adagrad, rmsprop and ftrl (options.optimizer takes any other)"
             ));
         }
     })
@@ -443,6 +462,35 @@ pub fn umbo_optimizer_create_lamb(
         options.beta1,
         options.beta2,
         options.epsilon,
+        options.weight_decay,
+    )?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: LARS. Its state is "momentum" (a).
+///
+/// For each variable:
+///
+/// ```text
+/// u = g + weight_decay * w
+/// r = trust_coefficient * |w| / |u|              1 if one of the norms is 0
+/// a = momentum * a + learning_rate * r * u
+/// w = w - a
+/// ```
+///
+/// Each variable has a trust ratio r of its own. The norms take one more pass over memory, and
+/// whole variables: row-sparse gradients are refused. Biases and normalisations, which LARS usually
+/// leaves out, belong to gradients and an optimizer of their own, such as that of
+/// umbo_optimizer_create_momentum(). Source: You, Gitman and Ginsburg, 2017.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_lars(
+    strategy: *const umbo_strategy,
+    options: *const umbo_lars_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = Lars::new(
+        options.momentum,
+        options.trust_coefficient,
         options.weight_decay,
     )?;
     optimizer.write(made(strategy, rule, options.learning_rate)?);

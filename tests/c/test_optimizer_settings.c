@@ -49,6 +49,7 @@ CREATE(nadam)
 CREATE(radam)
 CREATE(lion)
 CREATE(lamb)
+CREATE(lars)
 CREATE(adagrad)
 CREATE(rmsprop)
 CREATE(ftrl)
@@ -70,6 +71,7 @@ static void rules(umbo_strategy *strategy) {
         {create_radam, "v", 1 - 0.001 * 2},
         {create_lion, "m", 1 - 0.0001},
         {create_lamb, "v", 1 - 0.001 * 1},
+        {create_lars, "momentum", 1 - 0.1 * 0.001 * 1},
         {create_adagrad, "accumulator", 1 - 0.01},
         {create_rmsprop, "v", 1 - 0.01 * 2 / sqrt(0.01 * 4)},
         {create_ftrl, "n", -(2 - 2 / 0.1) / ((1 + 2) / 0.1)},

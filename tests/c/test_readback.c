@@ -74,6 +74,11 @@ RULE_TEST(lion, UMBO_LION_OPTIONS_INIT, given.learning_rate = 0; given.beta1 = 0
           , READS(lion, beta1); READS(lion, beta2); READS(lion, weight_decay);)
 RULE_TEST(lamb, UMBO_LAMB_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
           , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(lamb) READS(lamb, weight_decay);)
+RULE_TEST(lars, UMBO_LARS_OPTIONS_INIT, given.learning_rate = 0; given.momentum = 0;
+          given.trust_coefficient = 0;
+          , given.learning_rate = 0.5; given.momentum = 0.25; given.trust_coefficient = 0.75;
+          given.weight_decay = 0.0625;
+          , READS(lars, momentum); READS(lars, trust_coefficient); READS(lars, weight_decay);)
 RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
           , given.learning_rate = 0.5; given.initial_accumulator = 0.25; given.epsilon = 0.125;
           given.learning_rate_decay = 0.75;
@@ -391,6 +396,7 @@ int main(void) {
     radam_reads_back(strategy);
     lion_reads_back(strategy);
     lamb_reads_back(strategy);
+    lars_reads_back(strategy);
     adagrad_reads_back(strategy);
     rmsprop_reads_back(strategy);
     ftrl_reads_back(strategy);

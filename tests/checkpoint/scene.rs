@@ -97,7 +97,7 @@ impl Feature {
 
     /// Whether a rule can have it.
     pub fn fits(self, rule: &str) -> bool {
-        !(self.has_rows() && rule == "lamb")
+        !self.has_rows() || catalogue::updates_rows(rule)
     }
 }
 

@@ -46,6 +46,10 @@ void optimizers() {
     const lamb of_lamb = UMBO_LAMB_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::lamb_options{}), of_lamb, &lamb::learning_rate, &lamb::beta1,
                &lamb::beta2, &lamb::epsilon, &lamb::weight_decay));
+    using lars = umbo_lars_options;
+    const lars of_lars = UMBO_LARS_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::lars_options{}), of_lars, &lars::learning_rate, &lars::momentum,
+               &lars::trust_coefficient, &lars::weight_decay));
     using adagrad = umbo_adagrad_options;
     const adagrad of_adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adagrad_options{}), of_adagrad, &adagrad::learning_rate,

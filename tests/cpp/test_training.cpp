@@ -242,6 +242,7 @@ void training(const umbo::strategy &strategy) {
     for (const auto &optimizer :
          {umbo::optimizer::adamw(strategy), umbo::optimizer::nadam(strategy),
           umbo::optimizer::radam(strategy), umbo::optimizer::lion(strategy),
+          umbo::optimizer::lars(strategy),
           umbo::optimizer::lamb(strategy),
           umbo::optimizer::adagrad(strategy), umbo::optimizer::rmsprop(strategy)}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {

@@ -281,7 +281,7 @@ fn mismatched_operands_are_refused(machine: &dyn Machine) {
                 step: lamb,
                 ..right
             },
-            "LAMB",
+            "measures",
         ),
     ];
     for (wrong, words) in cases {

@@ -36,7 +36,7 @@ const LISTS: [&str; 22] = [
 
 /// Files that name some of the rules: the modules, those that update single rows, and those that a
 /// peer has.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "crates/umbo-optim/src/rules/mod.rs",
     "include/umbo/adapters/torch/optimizer.hpp",
     "tests/engines/test_torch_tutorials.cpp",
@@ -44,6 +44,7 @@ const PARTS: [&str; 8] = [
     "tests/judges/keras_optimizers.py",
     "tests/judges/optax_aliases.py",
     "tests/judges/torch_optimizers.py",
+    "tests/judges/trainer.py",
     "tool/src/bench/rows.rs",
 ];
 

@@ -70,7 +70,7 @@ pub(super) fn cases() -> Vec<Case> {
             let bit = |bit: usize| number >> bit & 1 == 1;
             let all = cases.len();
             let wide = all % 5 == 4;
-            let rows = bit(1) && rule != "lamb";
+            let rows = bit(1) && catalogue::updates_rows(rule);
             cases.push(Case {
                 rule,
                 clip: bit(0).then_some(0.3),

@@ -37,6 +37,7 @@ RULE(nadam)
 RULE(radam)
 RULE(lion)
 RULE(lamb)
+RULE(lars)
 RULE(adagrad)
 RULE(rmsprop)
 RULE(ftrl)
@@ -161,6 +162,7 @@ int main(void) {
       {"radam", radam, 2, float32, 0, 0},
       {"lion", lion, 2, float32, 0, 0},
       {"lamb", lamb, 2, float32, 0, 0},
+      {"lars", lars, 2, float32, 0, 0},
       {"ftrl", ftrl, 2, float32, 0, 0},
       {"adamw of 1", adamw, 1, float32, 0, 0},
       {"adamw of 3", adamw, 3, float32, 0, 0},

@@ -31,6 +31,7 @@ RULES = {
     "radam": ("radam", {}, {"m": 0, "v": 0}),
     "lion": ("lion", {"weight_decay": 1e-3}, {"m": 0}),
     "lamb": ("lamb", {"weight_decay": 0.0}, {"m": 0, "v": 0}),
+    "lars": ("lars", {}, {"momentum": 0}),
     "adagrad": ("adagrad", {"initial_accumulator": 0.1, "epsilon": 1e-7}, {"accumulator": 0.1}),
     "rmsprop": ("rmsprop", {"rho": 0.9}, {"v": 0}),
 }
@@ -44,6 +45,8 @@ def translated(name, given):
         raise NotApplicable("moments of a type of their own: Umbo's have that of the weights")
     if name == "sgd" and given.get("momentum") is not None:
         name = "momentum"
+    if name == "lars" and given.get("nesterov") or given.get("eps") and name == "lars":
+        raise NotApplicable("LARS with Nesterov's momentum, or with an epsilon, which Umbo has not")
     rule, options, states = RULES[name]
     given = {OPTIONS.get(key, key): value for key, value in given.items() if value is not None}
     if rule == "rmsprop" and given.get("momentum"):
@@ -100,6 +103,7 @@ COMPARED = {
     "radam": {"eps": TINY},
     "lion": {"weight_decay": 0.01},
     "lamb": {"eps": TINY, "weight_decay": 0.01},
+    "lars": {"weight_decay": 0.01, "trust_coefficient": 0.125},
     "adagrad": {"eps": TINY},
     "rmsprop": {"eps": TINY},
     "rmsprop with momentum": {"eps": TINY, "momentum": 0.9},

@@ -109,7 +109,7 @@ fn are_out_of_date(variable: &Variable) -> bool {
 fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
     let a = variable("a", &numbers(elements, 1));
     let b = table("b", &numbers(ROWS * WIDTH, 2), WIDTH);
-    let is_row_sparse = rule != "lamb";
+    let is_row_sparse = updates_rows(rule);
     let options = GradientsOptions {
         accumulation_steps: 2,
         dtype: None,

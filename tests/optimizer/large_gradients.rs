@@ -55,7 +55,7 @@ fn check_large_round(rule: &str, before: &[f64], after: &[f64], large: f64, epsi
             "adam" | "amsgrad" | "nadam" | "nadam_decoupled" | "adagrad" | "adagrad_decaying"
             | "rmsprop" | "rmsprop_centered" => before[element],
             // These have steps of earlier rounds, or norms of the whole variable.
-            "rmsprop_momentum" | "rmsprop_both" | "lamb" => continue,
+            "rmsprop_momentum" | "rmsprop_both" | "lamb" | "lars" => continue,
             other => panic!("no rule {other}"),
         };
         assert!(

@@ -63,7 +63,7 @@ fn trained<N: Narrow, G: Element>(
         .collect();
     let a = variable("a", &initial[..ELEMENTS]);
     let b = table("b", &initial[..ROWS * WIDTH], WIDTH);
-    let is_row_sparse = rule != "lamb";
+    let is_row_sparse = updates_rows(rule);
     let options = GradientsOptions {
         accumulation_steps: 2,
         dtype: Some(G::DTYPE),

@@ -39,7 +39,7 @@ impl Plain {
     pub fn state_names(&self) -> Vec<&'static str> {
         match self.rule {
             "sgd" => vec![],
-            "momentum" | "nesterov" | "dampened" => vec!["momentum"],
+            "momentum" | "nesterov" | "dampened" | "lars" => vec!["momentum"],
             "adam" | "adamw" | "nadam" | "nadam_decoupled" | "radam" | "radam_decoupled"
             | "lamb" => vec!["m", "v"],
             "lion" => vec!["m"],
@@ -112,6 +112,7 @@ impl Plain {
             let g = if decoupled { g } else { g + decay * *w };
             match self.rule {
                 "sgd" => *w -= rate * g,
+                "lars" => directions.push(g + decay * *w),
                 "momentum" => {
                     *a = MOMENTUM * *a + g;
                     *w -= rate * *a;
@@ -230,19 +231,33 @@ impl Plain {
                 }
             }
         }
-        if self.rule == "lamb" {
-            let norm =
-                |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
-            let weights = norm(&self.weights);
-            let update = norm(&directions);
-            let trust = if weights > 0.0 && update > 0.0 {
-                weights / update
-            } else {
-                1.0
-            };
-            for (w, direction) in self.weights.iter_mut().zip(directions) {
-                *w -= rate * trust * direction;
+        if matches!(self.rule, "lamb" | "lars") {
+            self.adapt(rate, &directions);
+        }
+    }
+
+    /// Moves the weights by directions whose norm is adapted to theirs.
+    fn adapt(&mut self, rate: f64, directions: &[f64]) {
+        let norm = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
+        let coefficient = if self.rule == "lars" {
+            TRUST_COEFFICIENT
+        } else {
+            1.0
+        };
+        let (weights, update) = (norm(&self.weights), norm(directions));
+        let trust = if weights > 0.0 && update > 0.0 {
+            coefficient * weights / update
+        } else {
+            1.0
+        };
+        let sums = &mut self.state[0];
+        for (index, (w, direction)) in self.weights.iter_mut().zip(directions).enumerate() {
+            let mut step = rate * trust * direction;
+            if self.rule == "lars" {
+                step += MOMENTUM * sums[index];
+                sums[index] = step;
             }
+            *w -= step;
         }
     }
 }

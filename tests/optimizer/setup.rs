@@ -15,7 +15,7 @@ use umbo_core::values::variable::{Aggregation, Keeper, Variable, VariableSpec};
 
 pub use umbo_core::optimizer::rules::catalogue::{
     ACCUMULATOR, BETA, BETA1, BETA2, DAMPENING, EPSILON, L1, L2, MOMENTUM, MOMENTUM_DECAY,
-    NAMES as RULES, RATE_DECAY, RHO, WEIGHT_DECAY,
+    NAMES as RULES, RATE_DECAY, RHO, TRUST_COEFFICIENT, WEIGHT_DECAY, updates_rows,
 };
 
 pub const STRATEGY: u64 = 7;
@@ -107,13 +107,13 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
 pub fn is_decoupled(name: &str) -> bool {
     matches!(
         name,
-        "adamw" | "amsgradw" | "nadam_decoupled" | "radam_decoupled" | "lion" | "lamb"
+        "adamw" | "amsgradw" | "nadam_decoupled" | "radam_decoupled" | "lion" | "lamb" | "lars"
     )
 }
 
 /// The weight decay of a rule where nobody says another.
 pub fn rule_decay(name: &str) -> f64 {
-    if matches!(name, "adamw" | "amsgradw" | "lion" | "lamb") {
+    if matches!(name, "adamw" | "amsgradw" | "lion" | "lamb" | "lars") {
         WEIGHT_DECAY
     } else {
         0.0

@@ -71,7 +71,6 @@ impl Training {
 
     fn accumulating(strategy: Strategy, rule: Box<dyn UpdateRule>, runs: u64) -> Training {
         let variables = make(&strategy, &SHAPES);
-        // LAMB updates no rows.
         let row_sparse = [false, !rule.measures(), false, false, false];
         let options = GradientsOptions {
             row_sparse: &row_sparse,

@@ -85,6 +85,10 @@ public:
         return made(&umbo_optimizer_create_lamb, of, detail::raw_options(how));
     }
 
+    static returned<optimizer> lars(const strategy &of, const lars_options &how = {}) {
+        return made(&umbo_optimizer_create_lars, of, detail::raw_options(how));
+    }
+
     static returned<optimizer> adagrad(const strategy &of, const adagrad_options &how = {}) {
         return made(&umbo_optimizer_create_adagrad, of, detail::raw_options(how));
     }

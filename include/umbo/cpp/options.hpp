@@ -72,6 +72,13 @@ struct lamb_options {
     double weight_decay = 0.01;
 };
 
+struct lars_options {
+    double learning_rate = 0.1;
+    double momentum = 0.9;
+    double trust_coefficient = 0.001;
+    double weight_decay = 0.0;
+};
+
 struct adagrad_options {
     double learning_rate = 0.01;
     double initial_accumulator = 0.0;
@@ -354,6 +361,15 @@ inline umbo_lamb_options raw_options(const lamb_options &how) noexcept {
     raw.beta1 = how.beta1;
     raw.beta2 = how.beta2;
     raw.epsilon = how.epsilon;
+    raw.weight_decay = how.weight_decay;
+    return raw;
+}
+
+inline umbo_lars_options raw_options(const lars_options &how) noexcept {
+    umbo_lars_options raw = UMBO_LARS_OPTIONS_INIT;
+    raw.learning_rate = how.learning_rate;
+    raw.momentum = how.momentum;
+    raw.trust_coefficient = how.trust_coefficient;
     raw.weight_decay = how.weight_decay;
     return raw;
 }

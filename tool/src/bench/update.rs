@@ -30,9 +30,9 @@ are shown. With several variables the probe runs over one that is as large as al
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
       --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam,
-                         radam, lion, lamb, ftrl (default: sgd,momentum,adamw). lamb reads
-                         everything twice, since it needs norms of the whole variable; the probe
-                         does not
+                         radam, lion, lamb, lars, ftrl (default: sgd,momentum,adamw). lamb
+                         and lars read everything twice, since they need norms of the whole
+                         variable; the probe does not
       --variables N      how many variables share the bytes of a row (1 to 1000000; default: 1)
       --gradient TYPE    gradients of float32 variables have one of: float16, bfloat16
       --copy TYPE        float32 variables have copies, kept in step, in one of: float16, bfloat16

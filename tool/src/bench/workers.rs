@@ -30,7 +30,7 @@ how many of a hundred applies the library's choice was to share the work.
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)
       --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam,
-                         radam, lion, lamb, ftrl
+                         radam, lion, lamb, lars, ftrl
                          (default: sgd)
       --pause-us N       microseconds of the pause (0 to 10000000; default: 200)
 ";

@@ -10,7 +10,7 @@ use crate::launch::launcher::{
 use crate::launch::operands::{DeviceContribution, DeviceUpdate, Gradient, TableRows};
 use crate::launch::place::divisor;
 use crate::update::chunks;
-use crate::update::rules::{MOST_STATES, RuleStep, SCALARS};
+use crate::update::rules::{MOST_STATES, RATE, RuleStep, SCALARS};
 use crate::update::weighted_sum::{Clipping, Finish, Scale};
 use umbo_base::error::{Error, Result};
 
@@ -41,6 +41,7 @@ plain! {
 struct DeviceTreatment<T> {
     scale: f64,
     rate: f64,
+    coefficient: f64,
     divides: u32,
     has_l2: u32,
     factors: [T; 2],
@@ -50,7 +51,7 @@ struct DeviceTreatment<T> {
 }
 
 const _: () =
-    assert!(size_of::<DeviceTreatment<f32>>() == 80 && size_of::<DeviceTreatment<f64>>() == 136);
+    assert!(size_of::<DeviceTreatment<f32>>() == 88 && size_of::<DeviceTreatment<f64>>() == 144);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted. `Real` has only these two
 // types.
@@ -75,7 +76,8 @@ impl<T: Real> DeviceTreatment<T> {
         };
         DeviceTreatment {
             scale,
-            rate: scalars[SCALARS - 1],
+            rate: scalars[RATE],
+            coefficient: step.map_or(1.0, |step| step.coefficient),
             divides,
             has_l2: u32::from(l2 != 0.0),
             factors,

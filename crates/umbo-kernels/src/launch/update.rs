@@ -65,7 +65,7 @@ impl KernelLauncher<'_> {
 
     /// # Safety
     /// As for [`KernelLauncher::measure`]. The kernel makes two sums. If `quotients`, the quotient
-    /// of their roots is written; else both sums are.
+    /// of their roots is written, or a negative number if one of them is 0; else both sums are.
     unsafe fn queue_measure<'a>(
         &self,
         kernel: &str,
@@ -90,7 +90,7 @@ impl KernelLauncher<'_> {
     }
 
     /// Queues updates: one kernel for each rule and element type among them, whatever their number,
-    /// and two more for LAMB, which measure. The bits are those of an
+    /// and two more for each rule that measures. The bits are those of an
     /// [`UpdatePass`](crate::update::pass::UpdatePass).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types or rows do not
@@ -164,7 +164,8 @@ fn check(update: &DeviceUpdate<'_>) -> Result<()> {
         && rows.elements.checked_mul(numbers.len() as u64) == Some(sum.elements)
         && !kind.is_some_and(RuleKind::measures);
     if !fits {
-        let problem = "rows are updated by sums of their own, one for each, and not by LAMB";
+        let problem =
+            "rows are updated by sums of their own, one for each, and not by a rule that measures";
         return Err(Error::invalid("rows", problem));
     }
     let exist = numbers.last().is_none_or(|&last| last < rows.table_rows);

@@ -13,6 +13,9 @@ use crate::update::pass::UpdatePass;
 /// The most scalars of a rule.
 pub const SCALARS: usize = 10;
 
+/// The place among the scalars of the rate of a rule that measures, which its sums change.
+pub const RATE: usize = SCALARS - 1;
+
 /// The most states of a rule.
 pub const MOST_STATES: usize = 3;
 
@@ -27,6 +30,8 @@ pub struct RuleStep {
     pub kind: RuleKind,
     /// Its scalars.
     pub scalars: [f64; SCALARS],
+    /// The factor of the quotient of norms, if the rule measures.
+    pub coefficient: f64,
 }
 
 impl RuleStep {
@@ -35,12 +40,30 @@ impl RuleStep {
         let mut step = RuleStep {
             kind,
             scalars: [0.0; SCALARS],
+            coefficient: 1.0,
         };
         step.scalars
             .iter_mut()
             .zip(scalars)
             .for_each(|(place, scalar)| *place = scalar);
         step
+    }
+
+    /// The step of a rule that measures, with this rate, which its sums change.
+    pub fn with_rate(mut self, rate: f64, coefficient: f64) -> RuleStep {
+        self.scalars[RATE] = rate;
+        self.coefficient = coefficient;
+        self
+    }
+
+    /// The step once the squares of two norms are known: the rate is multiplied with the trust
+    /// ratio, which is the coefficient times the quotient of the norms, or 1 if one of them is 0.
+    pub fn trusting(mut self, squares: [f64; SUMS]) -> RuleStep {
+        let [weights, update] = squares.map(f64::sqrt);
+        if weights > 0.0 && update > 0.0 {
+            self.scalars[RATE] *= self.coefficient * (weights / update);
+        }
+        self
     }
 }
 
@@ -50,7 +73,7 @@ macro_rules! rules {
     ($w:ident $g:ident: $(
         $(#[$doc:meta])*
         $Kind:ident = $name:literal ($($scalar:ident),*) [$($state:ident),*] $body:tt
-        $(measured ($($measured:ident),*) $after:tt)?
+        $(measured ($($measured:ident),*) $rate:ident $after:tt)?
         $(as $rare:ident)?;
     )*) => {
         /// A rule of the table.
@@ -70,8 +93,8 @@ macro_rules! rules {
                 }
             }
 
-            /// Whether sums over all elements come before the update. If so, the rule's last scalar
-            /// is multiplied with the result of the sums.
+            /// Whether sums over all elements come before the update. If so, the scalar at
+            /// [`RATE`] is multiplied with their result.
             pub fn measures(self) -> bool {
                 match self {
                     $(RuleKind::$Kind => !stringify!($($($measured)*)?).is_empty(),)*
@@ -109,7 +132,7 @@ macro_rules! rules {
 
         $(formula!(
             $w $g $Kind ($($scalar)*) [$($state)*] $body
-            [$($($measured)*)?] { $($after)? } !stringify!($($rare)?).is_empty()
+            [$($($measured)*)?] [$($rate)?] { $($after)? } !stringify!($($rare)?).is_empty()
         );)*
     };
 }
@@ -123,17 +146,19 @@ macro_rules! count {
 macro_rules! formula {
     (
         $w:ident $g:ident $Kind:ident ($($scalar:ident)*) [$($state:ident)*] { $($body:tt)* }
-        [$($measured:ident)*] { $({ $($after:tt)* })? } $is_rare:expr
+        [$($measured:ident)*] [$($rate:ident)?] { $({ $($after:tt)* })? } $is_rare:expr
     ) => {
         #[derive(Clone, Copy)]
         struct $Kind<T> {
             $($scalar: T,)*
+            $($rate: T,)?
         }
 
         impl<T: Real> $Kind<T> {
             fn new(scalars: &[f64; SCALARS]) -> $Kind<T> {
                 let [$($scalar,)* ..] = scalars.map(T::from_f64);
-                $Kind { $($scalar),* }
+                $(let $rate = T::from_f64(scalars[RATE]);)?
+                $Kind { $($scalar,)* $($rate,)? }
             }
         }
 
@@ -148,14 +173,14 @@ macro_rules! formula {
                 [$(mut $state),*]: [T; count!($($state),*)],
                 $g: T,
             ) -> (T, [T; count!($($state),*)]) {
-                let $Kind { $($scalar),* } = self;
+                let $Kind { $($scalar,)* $($rate,)? } = self;
                 $($body)*
                 $($($after)*)?
                 ($w, [$($state),*])
             }
         }
 
-        measure!($w $g $Kind ($($scalar)*) [$($state)*] { $($body)* } [$($measured)*]);
+        measure!($w $g $Kind ($($scalar)*) [$($state)*] { $($body)* } [$($measured)*] $($rate)?);
     };
 }
 
@@ -164,21 +189,23 @@ macro_rules! measure {
     ($w:ident $g:ident $Kind:ident $scalars:tt $states:tt $body:tt []) => {};
     (
         $w:ident $g:ident $Kind:ident ($($scalar:ident)*) [$($state:ident)*] { $($body:tt)* }
-        [$($measured:ident)*]
+        [$($measured:ident)*] $rate:ident
     ) => {
         impl<T: Real> Measure<{ count!($($state),*) }, SUMS> for $Kind<T> {
             type Element = T;
 
             #[inline(always)]
-            #[expect(unused_variables, reason = "the last scalar is what the sums are for")]
+            #[expect(unused_variables, reason = "the rate is what the sums are for")]
             fn of(
                 self,
                 $w: T,
                 [$(mut $state),*]: [T; count!($($state),*)],
                 $g: T,
             ) -> [f64; SUMS] {
-                let $Kind { $($scalar),* } = self;
+                let $Kind { $($scalar,)* $rate } = self;
                 $($body)*
+                // The new states are for the update that follows.
+                let _ = [$($state),*];
                 [$($measured),*].map(|value: T| value.to_f64() * value.to_f64())
             }
         }
@@ -278,13 +305,22 @@ rules! { w g:
     /// `rate` = learning_rate * norm(w) / norm(u). Until the norms are measured, their quotient
     /// counts as 1.
     Lamb = "lamb"
-        (beta1, beta2, rest1, rest2, _rate, correction2, epsilon, correction1, weight_decay, rate)
+        (beta1, beta2, rest1, rest2, _rate, correction2, epsilon, correction1, weight_decay)
         [m, v] {
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * (g * g);
         let u = correction1 * (m / (sqrt(v) * correction2 + epsilon)) + weight_decay * w;
-    } measured (w, u) {
+    } measured (w, u) rate {
         w = w - rate * u;
+    };
+    /// LARS: `rate` = learning_rate * trust_coefficient * norm(w) / norm(u), and learning_rate if
+    /// one of the norms is 0.
+    Lars = "lars" (momentum, weight_decay) [a] {
+        a = momentum * a;
+        let u = g + weight_decay * w;
+    } measured (w, u) rate {
+        a = a + rate * u;
+        w = w - a;
     };
     /// FTRL-Proximal: `per_rate` is 1 / learning_rate.
     Ftrl = "ftrl" (per_rate, beta, l1, l2) [z, n] {

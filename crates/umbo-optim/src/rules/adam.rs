@@ -5,7 +5,7 @@ use crate::rules::{
     check_epsilon, check_not_negative,
 };
 use umbo_base::error::Result;
-use umbo_kernels::update::rules::{RuleKind, SCALARS, SUMS};
+use umbo_kernels::update::rules::{RuleKind, RuleStep};
 
 /// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, Algorithm 1), with
 /// the moments in the slots `m` and `v`. For the t-th update of a variable:
@@ -175,7 +175,7 @@ impl UpdateRule for Adam {
         ];
         let kept = 1.0 - rates.learning_rate * rates.weight_decay;
         let correction1 = 1.0 / (1.0 - running[0]);
-        let of_lamb = [correction1, rates.weight_decay, rates.learning_rate];
+        let of_lamb = [correction1, rates.weight_decay];
         let (kind, further): (_, &[f64]) = match (self.uses, self.amsgrad) {
             (Uses::Adam, false) => (RuleKind::Adam, &[]),
             (Uses::Adam, true) => (RuleKind::AmsGrad, &[]),
@@ -183,28 +183,19 @@ impl UpdateRule for Adam {
             (Uses::AdamW, true) => (RuleKind::AmsGradW, &[kept]),
             (Uses::Lamb, _) => (RuleKind::Lamb, &of_lamb),
         };
-        Ok(Scalars::of(
-            rates,
+        let scalars = adam.into_iter().chain(further.iter().copied());
+        let mut step = RuleStep::new(kind, scalars);
+        if self.measures() {
+            step = step.with_rate(rates.learning_rate, 1.0);
+        }
+        Ok(Scalars {
+            rates: *rates,
+            step: Some(step),
             running,
-            kind,
-            adam.into_iter().chain(further.iter().copied()),
-        ))
+        })
     }
 
     fn measures(&self) -> bool {
         self.uses == Uses::Lamb
-    }
-
-    fn measured(&self, mut scalars: Scalars, squares: [f64; SUMS]) -> Scalars {
-        let [weights, update] = squares.map(f64::sqrt);
-        let trust = if weights > 0.0 && update > 0.0 {
-            weights / update
-        } else {
-            1.0
-        };
-        if let Some(step) = scalars.step.as_mut().filter(|_| self.measures()) {
-            step.scalars[SCALARS - 1] = scalars.rates.learning_rate * trust;
-        }
-        scalars
     }
 }

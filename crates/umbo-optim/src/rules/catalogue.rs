@@ -4,6 +4,7 @@
 use super::adagrad::Adagrad;
 use super::adam::Adam;
 use super::ftrl::Ftrl;
+use super::lars::Lars;
 use super::lion::Lion;
 use super::momentum::Momentum;
 use super::nadam::NAdam;
@@ -26,6 +27,8 @@ pub const EPSILON: f64 = 1e-8;
 pub const WEIGHT_DECAY: f64 = 0.25;
 /// The decay of NAdam's momentum.
 pub const MOMENTUM_DECAY: f64 = 0.25;
+/// The trust coefficient of LARS.
+pub const TRUST_COEFFICIENT: f64 = 0.125;
 /// The decay of RMSprop's averages.
 pub const RHO: f64 = 0.9;
 /// The first sum of squares of Adagrad and FTRL.
@@ -52,7 +55,7 @@ pub struct NamedRule {
 }
 
 /// All rules, each with its variants behind it.
-pub const RULES: [NamedRule; 21] = [
+pub const RULES: [NamedRule; 22] = [
     rule("sgd", || Box::new(Sgd)),
     rule("momentum", || known(Momentum::new(MOMENTUM, false))),
     rule("nesterov", || known(Momentum::new(MOMENTUM, true))),
@@ -99,6 +102,9 @@ pub const RULES: [NamedRule; 21] = [
     rule("lamb", || {
         known(Adam::lamb(BETA1, BETA2, EPSILON, WEIGHT_DECAY))
     }),
+    rule("lars", || {
+        known(Lars::new(MOMENTUM, TRUST_COEFFICIENT, WEIGHT_DECAY))
+    }),
     rule("ftrl", || known(Ftrl::new(BETA, L1, L2, ACCUMULATOR))),
 ];
 
@@ -112,6 +118,12 @@ pub const NAMES: [&str; RULES.len()] = {
     }
     names
 };
+
+/// Whether the rule of this name can update some rows of a variable without the others. Rules of a
+/// test's own can.
+pub fn updates_rows(name: &str) -> bool {
+    make(name).is_none_or(|rule| !rule.measures())
+}
 
 /// The rule of this name.
 pub fn make(name: &str) -> Option<Box<dyn UpdateRule>> {

@@ -6,6 +6,7 @@ pub mod catalogue;
 pub mod custom;
 pub(crate) mod custom_kernels;
 pub mod ftrl;
+pub mod lars;
 pub mod lion;
 pub mod momentum;
 pub mod nadam;
@@ -183,7 +184,10 @@ pub trait UpdateRule: Send + Sync + Debug {
     }
 
     /// Fills in the scalars that depend on the measured norms. Cannot fail.
-    fn measured(&self, scalars: Scalars, _sums: [f64; SUMS]) -> Scalars {
+    fn measured(&self, mut scalars: Scalars, sums: [f64; SUMS]) -> Scalars {
+        if self.measures() {
+            scalars.step = scalars.step.map(|step| step.trusting(sums));
+        }
         scalars
     }
 

@@ -31,6 +31,8 @@ template <class T> DEVICE Real<T> limited(Real<T> number, Real<T> limit) {
 
 #define MOST_SLOTS 3
 #define SCALARS 10
+// The place of the rate of a rule that measures, which its sums change.
+#define RATE (SCALARS - 1)
 
 // One replica's gradient, and the factor with which it enters the sum.
 struct Contribution {
@@ -60,8 +62,8 @@ struct Variable {
     u32 contributions;
     // The number of the contributions' dtype.
     u32 gradient_dtype;
-    // The place for the results of measuring it: LAMB's quotient of norms, or two sums. May be
-    // null.
+    // The place for the results of measuring it: two sums, or the quotient of two norms, which is
+    // negative if one of them is 0. May be null.
     double *result;
     // Becomes 1 if an element of the gradient is not finite.
     u32 *not_finite;
@@ -74,8 +76,9 @@ static_assert(sizeof(Variable) == 120, "as in Rust");
 template <class T> struct Treatment {
     // The number by which the sum is divided, or with which it is multiplied.
     double scale;
-    // LAMB's learning rate.
+    // The learning rate of a rule that measures, and the factor of the quotient of its norms.
     double rate;
+    double coefficient;
     u32 divides;
     u32 has_l2;
     // The clipping: two factors, applied one after the other, and the largest magnitude.
@@ -86,7 +89,7 @@ template <class T> struct Treatment {
     // The scalars of the update's step.
     T scalars[SCALARS];
 };
-static_assert(sizeof(Treatment<float>) == 80 && sizeof(Treatment<double>) == 136, "as in Rust");
+static_assert(sizeof(Treatment<float>) == 88 && sizeof(Treatment<double>) == 144, "as in Rust");
 
 // Adds N elements of each of R contributions, every STEP-th from `first` on, times its factor to the sums, in replica
 // order. All are asked for before the first is used, which hides the time that memory takes.

@@ -40,12 +40,12 @@ template <class T> struct Squares {
     }
 };
 
-// The squares of the weights and of LAMB's update.
-template <class T> struct LambSquares {
+// The squares of the weights and of the direction of a rule that measures.
+template <class Rule, class T> struct NormSquares {
     const Source<T> &source;
     Real<T> scalars[SCALARS];
 
-    DEVICE_MEMBER LambSquares(const Source<T> &of) : source(of) {
+    DEVICE_MEMBER NormSquares(const Source<T> &of) : source(of) {
         UNROLL
         for (int i = 0; i < SCALARS; i++) {
             scalars[i].value = of.treatment->scalars[i];
@@ -54,19 +54,19 @@ template <class T> struct LambSquares {
 
     template <int N> DEVICE_MEMBER void add_terms(u64 first, double (&sums)[2]) const {
         GLOBAL const Variable *variable = source.variable;
-        Real<T> gradient[N], weight[N], state[N][Lamb::SLOTS];
+        Real<T> gradient[N], weight[N], state[N][Rule::SLOTS];
         UNROLL
         for (int i = 0; i < N; i++) {
             weight[i].value = reading<T>(variable->weights)[first + i * LANES];
             UNROLL
-            for (int slot = 0; slot < Lamb::SLOTS; slot++) {
+            for (int slot = 0; slot < Rule::SLOTS; slot++) {
                 state[i][slot].value = reading<T>(variable->slots[slot])[first + i * LANES];
             }
         }
         source.template make<N, LANES>(first, gradient);
         UNROLL
         for (int i = 0; i < N; i++) {
-            double update = (double)Lamb::direction(scalars, weight[i], state[i], gradient[i]).value;
+            double update = (double)Rule::direction(scalars, weight[i], state[i], gradient[i]).value;
             sums[0] = add(sums[0], mul((double)weight[i].value, (double)weight[i].value));
             sums[1] = add(sums[1], mul(update, update));
         }
@@ -117,11 +117,15 @@ DEVICE void measure_tiles(const Variable *variables, const Contribution *contrib
     }
 MEASURE(squares, Squares, f32, float)
 MEASURE(squares, Squares, f64, double)
+template <class T> using LambSquares = NormSquares<Lamb, T>;
 MEASURE(lamb_squares, LambSquares, f32, float)
 MEASURE(lamb_squares, LambSquares, f64, double)
+template <class T> using LarsSquares = NormSquares<Lars, T>;
+MEASURE(lars_squares, LarsSquares, f32, float)
+MEASURE(lars_squares, LarsSquares, f64, double)
 
-// Adds up the tiles of each variable; one block for each variable. It writes LAMB's quotient of
-// norms, or both sums.
+// Adds up the tiles of each variable; one block for each variable. It writes the quotient
+// of the norms, or both sums.
 KERNEL void umbo_totals(const Variable *variables, const double *tile_sums, u32 quotients) {
     SHARED double chunk_sums[2][MOST_CHUNKS];
     GLOBAL const Variable *variable = reading<Variable>(variables) + block_number();
@@ -154,7 +158,7 @@ KERNEL void umbo_totals(const Variable *variables, const double *tile_sums, u32 
     GLOBAL double *result = writing<double>(variable->result);
     if (quotients) {
         double weights = root(totals[0]), update = root(totals[1]);
-        result[0] = weights > 0 && update > 0 ? quotient(weights, update) : 1.0;
+        result[0] = weights > 0 && update > 0 ? quotient(weights, update) : -1.0;
     } else {
         result[0] = totals[0];
         result[1] = totals[1];

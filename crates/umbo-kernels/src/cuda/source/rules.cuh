@@ -1,6 +1,6 @@
 // The update rules, for one element. The formulas and the order of the scalars are those
 // of ../../update/rules.rs; the scalars are rounded to the variable's type. A rule that
-// MEASURES gets the result of its sums as the last scalar. A rule that HAS_ROWS can update some
+// MEASURES has the scalar RATE, which its sums change. A rule that HAS_ROWS can update some
 // rows of a table only.
 #pragma once
 #include "gradient.cuh"
@@ -206,7 +206,22 @@ struct Lamb {
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
-        return weight - s[9] * direction(s, weight, slots, gradient);
+        return weight - s[RATE] * direction(s, weight, slots, gradient);
+    }
+};
+
+struct Lars {
+    enum { SLOTS = 1, MEASURES = 1, HAS_ROWS = 0 };
+    template <class T>
+    DEVICE Real<T> direction(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *,
+                             Real<T> gradient) {
+        return gradient + s[1] * weight;
+    }
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = s[0] * slots[0] + s[RATE] * direction(s, weight, slots, gradient);
+        return weight - slots[0];
     }
 };
 

@@ -16,8 +16,9 @@ template <class Rule, class T, bool ROWS> struct Updating {
             scalars[i].value = of.treatment->scalars[i];
         }
         if (Rule::MEASURES) {
-            double trust = *reading<double>(of.variable->result);
-            scalars[SCALARS - 1].value = (T)mul(of.treatment->rate, trust);
+            double quotient = *reading<double>(of.variable->result), rate = of.treatment->rate;
+            double trust = mul(of.treatment->coefficient, quotient);
+            scalars[RATE].value = (T)(quotient < 0 ? rate : mul(rate, trust));
         }
         weights = writing<T>(of.variable->weights);
         UNROLL
@@ -130,6 +131,7 @@ UPDATE(rmsprop_momentum, RmsPropMomentum)
 UPDATE(rmsprop_centered, RmsPropCentered)
 UPDATE(rmsprop_centered_momentum, RmsPropCenteredMomentum)
 UPDATE(lamb, Lamb)
+UPDATE(lars, Lars)
 UPDATE(ftrl, Ftrl)
 UPDATE(amsgrad, AmsGrad)
 UPDATE(amsgradw, AmsGradW)
