@@ -97,7 +97,9 @@ class Training:
         self.theirs.apply([theirs], [self.variable])
 
     def compare(self):
-        close("weights", self.ours.weights(), self.variable.numpy(), BOUND)
+        # Keras rounds the 0.96 of Nadam to float32.
+        bound = 1e-8 if isinstance(self.theirs, optimizers.Nadam) else BOUND
+        close("weights", self.ours.weights(), self.variable.numpy(), bound)
         assert np.abs(self.ours.weights() - self.initial).max() > 1e-3, "the weights stood still"
 
 

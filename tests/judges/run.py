@@ -30,6 +30,7 @@ ALWAYS = {"cffi": "cffi", "numpy": "numpy>=2.1"}
 JUDGES = {
     "torch_optimizers": {"torch": "torch", "expecttest": "expecttest"},
     "keras_optimizers": {"keras": "keras", "tensorflow": "tensorflow-cpu", "pytest": "pytest"},
+    "moving_averages": {"torch": "torch", "keras": "keras", "tensorflow": "tensorflow-cpu"},
     "deepspeed_adam": {"deepspeed": "deepspeed", "torch": "torch", "ninja": "ninja"},
     "optax_aliases": {"optax": "optax", "sklearn": "scikit-learn"},
     "numpy_dlpack": {"pytest": "pytest", "jax": "jax"},  # and PyTorch, where another judge has installed it
