@@ -287,6 +287,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights_to_memory(
  * Loads values of variables from a safetensors file of any program. All other state stays as it
  * is.
  *
+ * @param[in] path A safetensors file, or the index of several in its folder: a path that ends with
+ *   ".json", as "model.safetensors.index.json" does.
  * @param[in] options `options` may be NULL.
  * @return As umbo_checkpoint_restore(), the status of `map_name`, or:
  * - UMBO_STATUS_NOT_FOUND: also no variable of a name in `names`.

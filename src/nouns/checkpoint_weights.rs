@@ -96,6 +96,8 @@ pub struct umbo_load_weights_options {
 /// Loads values of variables from a safetensors file of any program. All other state stays as it
 /// is.
 ///
+/// @param[in] path A safetensors file, or the index of several in its folder: a path that ends with
+///   ".json", as "model.safetensors.index.json" does.
 /// @param[in] options `options` may be NULL.
 /// @return As umbo_checkpoint_restore(), the status of `map_name`, or:
 /// - UMBO_STATUS_NOT_FOUND: also no variable of a name in `names`.

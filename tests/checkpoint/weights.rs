@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use umbo_core::checkpoint::WeightOptions;
+use umbo_core::checkpoint::reader::CheckpointFile;
 use umbo_core::error::Status;
 use umbo_core::strategy::variables::read;
 
@@ -93,6 +95,73 @@ fn a_file_of_others_is_read_by_a_mapping_of_names() {
     assert_eq!(scene.bits(), before);
     let error = scene.checkpoint.restore(&path).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument, "{error}");
+}
+
+/// A model in two files with an index, of which nothing is believed that the files do not show.
+#[test]
+fn several_files_with_an_index_are_one() {
+    let folder = Folder::new();
+    let index = folder.path("model.safetensors.index.json");
+    let wide = [2.5f64; 210].map(f64::to_le_bytes);
+    let bias = 0x3fc0u16.to_le_bytes();
+    let of_wide = || TensorView::new(Dtype::F64, vec![70, 3], wide.as_flattened()).unwrap();
+    let of_bias = || TensorView::new(Dtype::BF16, vec![], &bias).unwrap();
+    let write = |name: &str, tensors: Vec<(&str, TensorView<'_>)>| {
+        fs::write(folder.path(name), serialize(tensors, None).unwrap()).unwrap();
+    };
+    let scene = Scene::new("adam", Feature::Plain, 2);
+    let load = |text: &str| {
+        fs::write(&index, text).unwrap();
+        let pairs = [("model/wide", "m.wide"), ("model/dense/bias", "m.bias")];
+        let options = WeightOptions {
+            pairs: Some(&pairs),
+            convert_floats: true,
+            ..WeightOptions::default()
+        };
+        let file = CheckpointFile::open(&index)?;
+        scene.checkpoint.load_weights_from(&file, options)
+    };
+    let right = r#"{"metadata": {"total_size": 1}, "weight_map": {"m.wide": "1", "m.bias": "2"}}"#;
+    let before = scene.bits();
+    let error = load(right).unwrap_err();
+    assert_eq!(error.status(), Status::DataLoss);
+    assert!(
+        error.to_string().contains("its file '1' is missing"),
+        "{error}"
+    );
+    write("1", vec![("m.wide", of_wide())]);
+    write("2", vec![("m.bias", of_bias()), ("m.more", of_bias())]);
+    for (wrong, message) in [
+        (
+            r#"{"weight_map": {"m.wide": "2"}}"#,
+            "'2' does not have tensor 'm.wide'",
+        ),
+        (r#"{"weight_map": {"m.wide": "../1"}}"#, "is not the name"),
+        (
+            r#"{"weight_map": {"a": "1", "a": "2"}}"#,
+            "in '1' and in '2'",
+        ),
+        ("{", "not an index"),
+    ] {
+        let error = load(wrong).unwrap_err();
+        assert_eq!(error.status(), Status::DataLoss, "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let error = load(r#"{"weight_map": {"m.wide": "1"}}"#).unwrap_err();
+    assert!(error.to_string().contains("no tensor 'm.bias'"), "{error}");
+    assert_eq!(scene.bits(), before);
+    let loaded = load(right).unwrap();
+    assert_eq!(loaded.unused, ["m.more"]);
+    assert_eq!(values(&read(&scene.variables[2]).unwrap()), [2.5; 210]);
+    assert_eq!(values(&read(&scene.variables[1]).unwrap()), [1.5]);
+    let error = scene.checkpoint.restore(&index).unwrap_err();
+    assert_eq!(error.status(), Status::InvalidArgument, "{error}");
+    write("1", vec![("m.wide", of_wide()), ("m.bias", of_bias())]);
+    let error = load(right).unwrap_err();
+    assert!(
+        error.to_string().contains("'m.bias' is in '1' and in '2'"),
+        "{error}"
+    );
 }
 
 /// A safetensors file with this header and these elements.

@@ -14,7 +14,7 @@
 //!   and which are kept; `folder`: their names; `held_folder`: the folder itself, whatever its path
 //!   leads to later; `homes`: which training saves there; `background`: the writing thread.
 //! - [`weight_files`]: variables alone, from files of any program; `conversion`: from tensors of
-//!   another floating-point type.
+//!   another floating-point type; `index_file`: from several files with an index.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/internals/formats.md`.
@@ -33,6 +33,7 @@ mod conversion;
 mod folder;
 mod header;
 mod held_folder;
+mod index_file;
 mod loading;
 pub mod manager;
 mod manager_options;

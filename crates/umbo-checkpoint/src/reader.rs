@@ -9,6 +9,7 @@ use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::Value as Json;
 
 use crate::header::{self, LENGTH_BYTES, LONGEST, OwnMetadata, ParsedHeader};
+use crate::index_file::{self, IndexedFiles};
 use crate::metadata::{CheckpointMetadata, ManagerNotes, SavedObject, SavedSharding};
 use crate::parts::PartFile;
 use crate::source::Source;
@@ -37,15 +38,49 @@ pub struct CheckpointFile<'m> {
     metadata: Option<OwnMetadata>,
     /// The parts of the ranks after the first, if several ranks have saved it.
     parts: Vec<CheckpointFile<'m>>,
+    /// The files that it names, if it is an [index](crate::index_file), and the position of the
+    /// file of each tensor.
+    indexed: Vec<CheckpointFile<'m>>,
+    file_of: HashMap<String, usize>,
 }
 
 impl CheckpointFile<'_> {
-    /// Opens a file and reads its header.
+    /// Opens a file and reads its header. A file whose name ends with `.json` is an index of several
+    /// files, which stands for all of them.
     ///
     /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter
     /// or longer than its header says, or of another format. UNIMPLEMENTED: a later version of
     /// the format.
     pub fn open(path: &Path) -> Result<CheckpointFile<'static>> {
+        match index_file::is_index(path) {
+            true => CheckpointFile::open_index(path),
+            false => CheckpointFile::open_safetensors(path),
+        }
+    }
+
+    /// Opens all files of an index.
+    fn open_index(path: &Path) -> Result<CheckpointFile<'static>> {
+        let IndexedFiles {
+            source,
+            files,
+            file_of,
+        } = index_file::open(path)?;
+        let of_all = |file: &CheckpointFile<'_>| file.foreign.clone();
+        Ok(CheckpointFile {
+            path: path.to_owned(),
+            source,
+            data: 0,
+            tensors: HashMap::new(),
+            foreign: files.iter().flat_map(of_all).collect(),
+            metadata: None,
+            parts: Vec::new(),
+            indexed: files,
+            file_of,
+        })
+    }
+
+    /// The same for a file that is not an index.
+    pub(super) fn open_safetensors(path: &Path) -> Result<CheckpointFile<'static>> {
         let mut file = CheckpointFile::open_one(path)?;
         let parts = file
             .metadata
@@ -193,6 +228,8 @@ impl CheckpointFile<'_> {
             foreign,
             metadata: own_metadata,
             parts: Vec::new(),
+            indexed: Vec::new(),
+            file_of: HashMap::new(),
         })
     }
 
@@ -229,7 +266,8 @@ impl CheckpointFile<'_> {
 
     /// The names of all tensors, sorted.
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.tensors.keys().map(String::as_str).collect();
+        let names = self.tensors.keys().chain(self.file_of.keys());
+        let mut names: Vec<_> = names.map(String::as_str).collect();
         names.sort_unstable();
         names
     }
@@ -247,11 +285,19 @@ impl CheckpointFile<'_> {
 
     /// The dtype and shape of a tensor.
     pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
+        if let Some(file) = self.indexed_file(name) {
+            return file.info(name);
+        }
         let info = self.tensors.get(name)?;
         let shape = self
             .sharding(name)
             .map_or(&info.shape[..], |sharding| &sharding.shape[..]);
         Some((info.dtype, shape))
+    }
+
+    /// The file with a tensor, if this is an index.
+    fn indexed_file(&self, name: &str) -> Option<&CheckpointFile<'_>> {
+        self.indexed.get(*self.file_of.get(name)?)
     }
 
     fn sharding(&self, name: &str) -> Option<&SavedSharding> {
@@ -288,12 +334,22 @@ impl CheckpointFile<'_> {
         if !self.fits(name, full_name, dtype, shape, mismatches) {
             return Ok(None);
         }
-        match self.sharding(name) {
-            Some(_) => {
-                let whole = self.read_part(name, dtype, 0..shape.elements())?;
-                Ok(Some(wanted.add_read(whole.reshape(shape)?)))
+        Ok(Some(match self.indexed_file(name) {
+            Some(file) => wanted.add_read(file.read_whole(name, dtype, shape)?),
+            None if self.sharding(name).is_some() => {
+                wanted.add_read(self.read_whole(name, dtype, shape)?)
             }
-            None => Ok(Some(wanted.add(name, dtype, shape))),
+            None => wanted.add(name, dtype, shape),
+        }))
+    }
+
+    /// All elements of a tensor that is in this file or in its parts.
+    fn read_whole(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
+        match self.sharding(name) {
+            Some(_) => self
+                .read_part(name, dtype, 0..shape.elements())?
+                .reshape(shape),
+            None => self.read(name, dtype, shape),
         }
     }
 
