@@ -219,65 +219,38 @@ fn made<R: UpdateRule + 'static>(
     make(Optimizer::new(strategy, Box::new(rule), learning_rate)?)
 }
 
+/// A rule with the defaults of its options, and their learning rate.
+type NamedRule = (Box<dyn UpdateRule>, f64);
+
+fn named<R: UpdateRule + 'static>(rule: R, learning_rate: f64) -> NamedRule {
+    (Box::new(rule), learning_rate)
+}
+
 /// The rule of this name with the defaults of its options, and their learning rate.
-pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
-    let adam = umbo_adam_options::default();
-    let adamw = umbo_adamw_options::default();
-    let nadam = umbo_nadam_options::default();
-    let radam = umbo_radam_options::default();
-    let lion = umbo_lion_options::default();
-    let lamb = umbo_lamb_options::default();
-    let lars = umbo_lars_options::default();
-    let momentum = umbo_momentum_options::default();
-    let adagrad = umbo_adagrad_options::default();
-    let rmsprop = umbo_rmsprop_options::default();
-    let ftrl = umbo_ftrl_options::default();
+pub(crate) fn rule_named(name: &str) -> Result<NamedRule> {
+    if let Some(rule) = adaptive_rule_named(name)? {
+        return Ok(rule);
+    }
     Ok(match name {
-        "sgd" => (Box::new(Sgd), umbo_sgd_options::default().learning_rate),
+        "sgd" => named(Sgd, umbo_sgd_options::default().learning_rate),
         "momentum" | "nesterov" => {
-            let rule = Momentum::new(momentum.momentum, name == "nesterov")?;
-            (Box::new(rule), momentum.learning_rate)
-        }
-        "adam" => {
-            let rule = Adam::new(adam.beta1, adam.beta2, adam.epsilon)?;
-            (Box::new(rule), adam.learning_rate)
-        }
-        "adamw" => {
-            let rule = Adam::adamw(adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)?;
-            (Box::new(rule), adamw.learning_rate)
-        }
-        "nadam" => {
-            let momentum_decay = nadam.momentum_decay;
-            let rule = NAdam::new(nadam.beta1, nadam.beta2, nadam.epsilon, momentum_decay)?;
-            (Box::new(rule), nadam.learning_rate)
-        }
-        "radam" => {
-            let rule = RAdam::new(radam.beta1, radam.beta2, radam.epsilon)?;
-            (Box::new(rule), radam.learning_rate)
+            let options = umbo_momentum_options::default();
+            let rule = Momentum::new(options.momentum, name == "nesterov")?;
+            named(rule, options.learning_rate)
         }
         "lion" => {
-            let rule = Lion::new(lion.beta1, lion.beta2, lion.weight_decay)?;
-            (Box::new(rule), lion.learning_rate)
-        }
-        "lamb" => {
-            let rule = Adam::lamb(lamb.beta1, lamb.beta2, lamb.epsilon, lamb.weight_decay)?;
-            (Box::new(rule), lamb.learning_rate)
+            let options = umbo_lion_options::default();
+            let rule = Lion::new(options.beta1, options.beta2, options.weight_decay)?;
+            named(rule, options.learning_rate)
         }
         "lars" => {
-            let rule = Lars::new(lars.momentum, lars.trust_coefficient, lars.weight_decay)?;
-            (Box::new(rule), lars.learning_rate)
-        }
-        "adagrad" => {
-            let rule = Adagrad::new(adagrad.initial_accumulator, adagrad.epsilon)?;
-            (Box::new(rule), adagrad.learning_rate)
-        }
-        "rmsprop" => {
-            let rule = RmsProp::new(rmsprop.rho, rmsprop.momentum, false, rmsprop.epsilon)?;
-            (Box::new(rule), rmsprop.learning_rate)
-        }
-        "ftrl" => {
-            let rule = Ftrl::new(ftrl.beta, ftrl.l1, ftrl.l2, ftrl.initial_accumulator)?;
-            (Box::new(rule), ftrl.learning_rate)
+            let options = umbo_lars_options::default();
+            let rule = Lars::new(
+                options.momentum,
+                options.trust_coefficient,
+                options.weight_decay,
+            )?;
+            named(rule, options.learning_rate)
         }
         _ => {
             return Err(invalid!(
@@ -287,6 +260,75 @@ pub(crate) fn rule_named(name: &str) -> Result<(Box<dyn UpdateRule>, f64)> {
             ));
         }
     })
+}
+
+/// The same for rules that scale each element by the squares of its gradients; None: another rule.
+fn adaptive_rule_named(name: &str) -> Result<Option<NamedRule>> {
+    Ok(Some(match name {
+        "adam" => {
+            let options = umbo_adam_options::default();
+            named(
+                Adam::new(options.beta1, options.beta2, options.epsilon)?,
+                options.learning_rate,
+            )
+        }
+        "adamw" => {
+            let options = umbo_adamw_options::default();
+            let rule = Adam::adamw(
+                options.beta1,
+                options.beta2,
+                options.epsilon,
+                options.weight_decay,
+            )?;
+            named(rule, options.learning_rate)
+        }
+        "nadam" => {
+            let options = umbo_nadam_options::default();
+            let rule = NAdam::new(
+                options.beta1,
+                options.beta2,
+                options.epsilon,
+                options.momentum_decay,
+            )?;
+            named(rule, options.learning_rate)
+        }
+        "radam" => {
+            let options = umbo_radam_options::default();
+            let rule = RAdam::new(options.beta1, options.beta2, options.epsilon)?;
+            named(rule, options.learning_rate)
+        }
+        "lamb" => {
+            let options = umbo_lamb_options::default();
+            let rule = Adam::lamb(
+                options.beta1,
+                options.beta2,
+                options.epsilon,
+                options.weight_decay,
+            )?;
+            named(rule, options.learning_rate)
+        }
+        "adagrad" => {
+            let options = umbo_adagrad_options::default();
+            let rule = Adagrad::new(options.initial_accumulator, options.epsilon)?;
+            named(rule, options.learning_rate)
+        }
+        "rmsprop" => {
+            let options = umbo_rmsprop_options::default();
+            let rule = RmsProp::new(options.rho, options.momentum, false, options.epsilon)?;
+            named(rule, options.learning_rate)
+        }
+        "ftrl" => {
+            let options = umbo_ftrl_options::default();
+            let rule = Ftrl::new(
+                options.beta,
+                options.l1,
+                options.l2,
+                options.initial_accumulator,
+            )?;
+            named(rule, options.learning_rate)
+        }
+        _ => return Ok(None),
+    }))
 }
 
 /// Makes an optimizer: gradient descent. It keeps no state.
