@@ -291,6 +291,7 @@ mod tests {
     // SAFETY: `repr(C)`, `struct_size` first, numbers.
     unsafe impl Extensible for Example {
         const NAME: &'static str = "umbo_example_options";
+        const FIELDS: &'static [&'static str] = &["struct_size", "first", "second"];
 
         fn check_arrays(&self, argument: &'static str) -> Result<()> {
             // What is 13 is an array.

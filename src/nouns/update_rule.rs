@@ -228,7 +228,7 @@ fn named<R: UpdateRule + 'static>(rule: R, learning_rate: f64) -> NamedRule {
 
 /// The rule of this name with the defaults of its options, and their learning rate.
 pub(crate) fn rule_named(name: &str) -> Result<NamedRule> {
-    if let Some(rule) = adaptive_rule_named(name)? {
+    if let Some(rule) = rule_with_moments_named(name)? {
         return Ok(rule);
     }
     Ok(match name {
@@ -252,6 +252,26 @@ pub(crate) fn rule_named(name: &str) -> Result<NamedRule> {
             )?;
             named(rule, options.learning_rate)
         }
+        "adagrad" => {
+            let options = umbo_adagrad_options::default();
+            let rule = Adagrad::new(options.initial_accumulator, options.epsilon)?;
+            named(rule, options.learning_rate)
+        }
+        "rmsprop" => {
+            let options = umbo_rmsprop_options::default();
+            let rule = RmsProp::new(options.rho, options.momentum, false, options.epsilon)?;
+            named(rule, options.learning_rate)
+        }
+        "ftrl" => {
+            let options = umbo_ftrl_options::default();
+            let rule = Ftrl::new(
+                options.beta,
+                options.l1,
+                options.l2,
+                options.initial_accumulator,
+            )?;
+            named(rule, options.learning_rate)
+        }
         _ => {
             return Err(invalid!(
                 "options.rule",
@@ -262,8 +282,8 @@ pub(crate) fn rule_named(name: &str) -> Result<NamedRule> {
     })
 }
 
-/// The same for rules that scale each element by the squares of its gradients; None: another rule.
-fn adaptive_rule_named(name: &str) -> Result<Option<NamedRule>> {
+/// The same for rules that keep the moments of Adam; None: another rule.
+fn rule_with_moments_named(name: &str) -> Result<Option<NamedRule>> {
     Ok(Some(match name {
         "adam" => {
             let options = umbo_adam_options::default();
@@ -304,26 +324,6 @@ fn adaptive_rule_named(name: &str) -> Result<Option<NamedRule>> {
                 options.beta2,
                 options.epsilon,
                 options.weight_decay,
-            )?;
-            named(rule, options.learning_rate)
-        }
-        "adagrad" => {
-            let options = umbo_adagrad_options::default();
-            let rule = Adagrad::new(options.initial_accumulator, options.epsilon)?;
-            named(rule, options.learning_rate)
-        }
-        "rmsprop" => {
-            let options = umbo_rmsprop_options::default();
-            let rule = RmsProp::new(options.rho, options.momentum, false, options.epsilon)?;
-            named(rule, options.learning_rate)
-        }
-        "ftrl" => {
-            let options = umbo_ftrl_options::default();
-            let rule = Ftrl::new(
-                options.beta,
-                options.l1,
-                options.l2,
-                options.initial_accumulator,
             )?;
             named(rule, options.learning_rate)
         }

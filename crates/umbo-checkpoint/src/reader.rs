@@ -45,8 +45,8 @@ pub struct CheckpointFile<'m> {
 }
 
 impl CheckpointFile<'_> {
-    /// Opens a file and reads its header. A file whose name ends with `.json` is an index of several
-    /// files, which stands for all of them.
+    /// Opens a file and reads its header. A file whose name ends with `.json` is an index of
+    /// several files, which stands for all of them.
     ///
     /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter
     /// or longer than its header says, or of another format. UNIMPLEMENTED: a later version of
