@@ -36,6 +36,7 @@ pub mod iterator;
 pub mod iterator_position;
 pub mod library;
 pub mod metrics;
+pub(crate) mod named_rule;
 pub mod observe;
 pub mod optimizer;
 pub mod optimizer_options;

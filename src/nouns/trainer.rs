@@ -2,7 +2,7 @@
 
 use crate::machinery::prelude::*;
 use crate::nouns::gradients::{UMBO_LOSS_SUM, umbo_loss_reduction};
-use crate::nouns::update_rule::rule_named;
+use crate::nouns::named_rule::rule_named;
 use umbo_core::device::DeviceId;
 use umbo_core::optimizer::{
     AverageKind, Averaging, Optimizer, PlateauState, Settings, VariableGroup,

@@ -20,6 +20,7 @@ const LISTS: [&str; 22] = [
     "include/umbo/optimizer.h",
     "include/umbo/trainer.h",
     "src/nouns/trainer.rs",
+    "src/nouns/named_rule.rs",
     "src/nouns/update_rule.rs",
     "tests/c/test_floating_point.c",
     "tests/c/test_optimizer_settings.c",

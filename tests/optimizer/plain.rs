@@ -244,7 +244,8 @@ impl Plain {
         } else {
             1.0
         };
-        let (weights, update) = (norm(&self.weights), norm(directions));
+        let weights = norm(&self.weights);
+        let update = norm(directions);
         let trust = if weights > 0.0 && update > 0.0 {
             coefficient * weights / update
         } else {

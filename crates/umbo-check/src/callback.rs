@@ -108,7 +108,8 @@ impl TrialCallback<'_> {
                 strategy.try_out(&observed, Some(arguments), watcher)
             }
             TrialCallback::Limited(callback, trial) => {
-                let (notes, function) = (Arc::clone(observer), Arc::clone(&callback.function));
+                let notes = Arc::clone(observer);
+                let function = Arc::clone(&callback.function);
                 let observed =
                     move |context: &ReplicaContext| notes.observe(&*function, context, prefill);
                 let limits = trial.limits_of(times);

@@ -217,8 +217,10 @@ mod tests {
         let has_begun = Arc::new(Barrier::new(2));
         let may_end = Arc::new(Barrier::new(2));
         let callback = {
-            let (observer, has_begun) = (Arc::clone(&observer), Arc::clone(&has_begun));
-            let (may_end, variable) = (Arc::clone(&may_end), variable.clone());
+            let observer = Arc::clone(&observer);
+            let has_begun = Arc::clone(&has_begun);
+            let may_end = Arc::clone(&may_end);
+            let variable = variable.clone();
             move |context: &ReplicaContext| match context.replica() {
                 0 => Err(Error::Cancelled("at once".into())),
                 _ => observer.observe(

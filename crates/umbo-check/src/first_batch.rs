@@ -52,7 +52,8 @@ pub fn check_first(
         element,
         gradients,
     );
-    let (is_stopped, left) = (trial.is_stopped(), trial.limits_of(1));
+    let is_stopped = trial.is_stopped();
+    let left = trial.limits_of(1);
     *limits = left;
     match compared {
         Err(error) if is_stopped => {

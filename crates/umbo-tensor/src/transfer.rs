@@ -131,7 +131,8 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
                 let lock = from.storage().0.page_lock();
                 let from = from.address();
                 parts(lock, from, bytes).try_for_each(|Part { start, bytes, lock }| {
-                    let (from, to) = (from.add(start), target_device + start as u64);
+                    let from = from.add(start);
+                    let to = target_device + start as u64;
                     match lock {
                         Some(lock) => lock.note(target, target.upload_locked(from, to, bytes)),
                         None => target.upload(from, to, bytes),
@@ -142,7 +143,8 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
                 let lock = to.tensor.storage().0.page_lock();
                 let to = to.tensor.address();
                 parts(lock, to, bytes).try_for_each(|Part { start, bytes, lock }| {
-                    let (from, to) = (source_device + start as u64, to.add(start));
+                    let from = source_device + start as u64;
+                    let to = to.add(start);
                     match lock {
                         Some(lock) => lock.note(source, source.download_locked(from, to, bytes)),
                         None => source.download(from, to, bytes),
@@ -221,7 +223,8 @@ pub(crate) unsafe fn queue_upload(
     for Part { start, bytes, lock } in parts(lock, source, range.len() * size) {
         // SAFETY: the caller's promise; the part is within both tensors.
         unsafe {
-            let (from, to) = (source.add(start), target + start as u64);
+            let from = source.add(start);
+            let to = target + start as u64;
             match lock {
                 Some(lock) => {
                     let queued = lock.note(backend, backend.queue_upload(from, to, bytes))?;

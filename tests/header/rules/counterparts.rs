@@ -61,7 +61,7 @@ fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
             if body.starts_with("UMBO_INT32 ") {
                 continue;
             }
-            // A sum of flags is no constant of its enum.
+            // A sum of flags is not a constant of its enum.
             if body.starts_with("umbo_view_flags ") {
                 continue;
             }

@@ -110,7 +110,8 @@ impl Gpu {
             let made = card.context().new_event(None);
             made.map_err(|error| card.failed("making an event", error))
         };
-        let (passed, marked) = (event()?, event()?);
+        let passed = event()?;
+        let marked = event()?;
         let id = DeviceId {
             kind: DeviceKind::Gpu,
             index: place.index,

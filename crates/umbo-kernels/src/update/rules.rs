@@ -362,7 +362,8 @@ fn at_least_zero<T: Real>(value: T) -> T {
 /// 1 or -1; 0 and NaN stay what they are.
 #[inline(always)]
 fn sign<T: Real>(value: T) -> T {
-    let (zero, one) = (T::from_f64(0.0), T::from_f64(1.0));
+    let zero = T::from_f64(0.0);
+    let one = T::from_f64(1.0);
     if value > zero {
         one
     } else if value < zero {

@@ -15,7 +15,7 @@ use umbo_kernels::update::rules::{RuleKind, RuleStep};
 /// - a ← μ·a + r·u
 /// - w ← w − a
 ///
-/// as in optax. The paper divides by ‖g‖ + λ·‖w‖, which is no less than ‖u‖ and the same for λ = 0.
+/// as in optax. The paper divides by ‖g‖ + λ·‖w‖, which is at least ‖u‖, and ‖u‖ for λ = 0.
 /// The sum holds steps, not gradients: a new learning rate does not act on earlier ones.
 ///
 /// The norms need a pass over the variable and its gradients before the one that updates: 4 + R·g

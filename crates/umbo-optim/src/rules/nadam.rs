@@ -54,8 +54,8 @@ impl NAdam {
         }
     }
 
-    /// μ in update t. The power is computed by `libm`, not by the system: it has the same bits on
-    /// every machine.
+    /// μ in update t. The power is that of `libm` and not of the system's library, whose results
+    /// differ between machines.
     fn momentum(&self, t: f64) -> f64 {
         self.beta1 * (1.0 - 0.5 * libm::pow(0.96, t * self.momentum_decay))
     }
@@ -95,7 +95,8 @@ impl UpdateRule for NAdam {
     fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
         let [product, power2] = progress.running;
         let t = progress.updates as f64 + 1.0;
-        let (momentum, next) = (self.momentum(t), self.momentum(t + 1.0));
+        let momentum = self.momentum(t);
+        let next = self.momentum(t + 1.0);
         let running = [product * momentum, power2 * self.beta2];
         let of_gradient = rates.learning_rate * (1.0 - momentum) / (1.0 - running[0]);
         let of_moment = rates.learning_rate * next / (1.0 - running[0] * next);

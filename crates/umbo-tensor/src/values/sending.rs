@@ -65,7 +65,8 @@ impl VariableBuffer {
     /// locked pages.
     fn source(&self, copy: &VariableCopy, written: OfCopies<bool>) -> Option<&Tensor> {
         let elements = self.elements();
-        let (device, dtype) = (copy.tensor.device(), copy.tensor.dtype());
+        let device = copy.tensor.device();
+        let dtype = copy.tensor.dtype();
         if device.is_host_memory() || !elements.device().is_host_memory() {
             return None;
         }
@@ -97,8 +98,8 @@ impl VariableBuffer {
         }
         let from_host = |copy: &&VariableCopy| copy.route() == Route::FromHost;
         for copy in self.copies.all().filter(from_host) {
-            // SAFETY: nobody reads a copy that is out of date, and whoever writes the source waits
-            // for the copy.
+            // SAFETY: a copy that is out of date has no readers, and writers of the source wait
+            // until its elements have left (`Uploads::wait`).
             let sent = self
                 .written_source(copy.tensor.dtype())
                 .map(|source| unsafe {

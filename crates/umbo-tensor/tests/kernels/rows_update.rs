@@ -169,7 +169,8 @@ impl<G: GradientElement> Case<G> {
         let slots = spans.split_off(1);
         let mut pieces = Pieces::default();
         pieces.push(order.entries(), 1, 1 << 16);
-        let (weights, divisor) = (&spans[0], self.divisor);
+        let weights = &spans[0];
+        let divisor = self.divisor;
         let gradients = RowGradients::Terms(sums);
         pieces.for_each_range(self.workers, &|range| {
             for (_, part) in range.parts() {
