@@ -9,7 +9,7 @@ use umbo_core::optimizer::rules::catalogue;
 use super::root;
 
 /// The lists beside the library's own, `optimizer/rules/catalogue`. Most are in other languages.
-const LISTS: [&str; 22] = [
+const LISTS: [&str; 23] = [
     "crates/umbo-headers/templates/options.hpp.in",
     "crates/umbo-kernels/src/cuda/source/rules.cuh",
     "crates/umbo-kernels/src/cuda/source/update.cuh",

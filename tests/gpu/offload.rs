@@ -168,14 +168,14 @@ impl Training {
             }
             if self.lends.load(Ordering::Relaxed) {
                 let lent = Tensor::uninitialized(dtype, variable.shape(), context.device())?;
-                write(weights, &lent)?;
+                write_gradient(weights, &lent)?;
                 self.gradients.attach_in(context, index, lent)?;
                 continue;
             }
             let to = self
                 .gradients
                 .view_in(context, index, GradientMode::Overwrite)?;
-            write(weights, to)?;
+            write_gradient(weights, to)?;
         }
         let weight = 1.0 + context.replica() as f64;
         self.gradients.submit_in(context, Some(weight))
@@ -197,23 +197,6 @@ impl Training {
 
 fn bits(tensor: &Tensor) -> Vec<u32> {
     numbers(tensor).into_iter().map(f32::to_bits).collect()
-}
-
-/// Writes a gradient, on a GPU as the program's own work does: without tables for kernels, which
-/// go over the bus, too.
-fn write(weights: &Tensor, gradient: &Tensor) -> Result<()> {
-    let address = |tensor: &Tensor| tensor.address().addr() as u64;
-    // SAFETY: the buffer is this replica's until it submits.
-    unsafe {
-        match gradient.device().kind {
-            DeviceKind::Gpu => registry::gpu(gradient.device())?.copy(
-                address(weights),
-                address(gradient),
-                gradient.bytes(),
-            ),
-            _ => gradient.assume_exclusive().copy_from(weights),
-        }
-    }
 }
 
 /// How many bytes went up and down, and how many of them without staging, with all that is queued.

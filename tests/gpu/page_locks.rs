@@ -71,7 +71,7 @@ impl Training {
                     // SAFETY: nobody assigns.
                     let weights =
                         unsafe { refreshed_copy(Some(context), variable, variable.dtype())? };
-                    write(weights, to)?;
+                    write_gradient(weights, to)?;
                 }
                 self.gradients.submit_in(context, Some(1.0))?;
                 Ok(None)
@@ -88,23 +88,6 @@ impl Training {
             numbers(copy)
         };
         self.variables.iter().map(weights).collect()
-    }
-}
-
-/// Writes a gradient, on a GPU as the program's own work does: without tables for kernels, which
-/// go over the bus, too.
-fn write(weights: &Tensor, gradient: &Tensor) -> Result<()> {
-    let address = |tensor: &Tensor| tensor.address().addr() as u64;
-    // SAFETY: the buffer is this replica's until it submits.
-    unsafe {
-        match gradient.device().kind {
-            DeviceKind::Gpu => registry::gpu(gradient.device())?.copy(
-                address(weights),
-                address(gradient),
-                gradient.bytes(),
-            ),
-            _ => gradient.assume_exclusive().copy_from(weights),
-        }
     }
 }
 

@@ -28,6 +28,7 @@
 //! the gradient's own scale, and the constant need not be known.
 
 #![deny(unsafe_code)]
+
 #[macro_use]
 extern crate umbo_base;
 

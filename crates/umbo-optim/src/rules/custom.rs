@@ -93,10 +93,7 @@ impl UpdateRule for Custom {
     fn settings(&self) -> Vec<(&'static str, f64)> {
         vec![
             ("weight_decay", self.weight_decay),
-            (
-                "decoupled_weight_decay",
-                f64::from(self.meaning == WeightDecay::Decoupled),
-            ),
+            self.meaning.setting(),
             ("state_count", self.slots.len() as f64),
         ]
     }

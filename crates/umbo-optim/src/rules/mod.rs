@@ -110,6 +110,12 @@ pub enum WeightDecay {
 }
 
 impl WeightDecay {
+    /// The setting of a rule that has both kinds, with its name.
+    pub(crate) fn setting(self) -> (&'static str, f64) {
+        let is_decoupled = self == WeightDecay::Decoupled;
+        ("decoupled_weight_decay", f64::from(is_decoupled))
+    }
+
     /// The factor of the weights before the step of a rule that applies a decoupled weight decay
     /// this way, as AdamW does; 1 with L2, since the optimizer applies that.
     pub(crate) fn kept(self, rates: &Rates) -> f64 {

@@ -72,10 +72,7 @@ impl UpdateRule for NAdam {
             ("beta2", self.beta2),
             ("epsilon", self.epsilon),
             ("momentum_decay", self.momentum_decay),
-            (
-                "decoupled_weight_decay",
-                f64::from(self.weight_decay == WeightDecay::Decoupled),
-            ),
+            self.weight_decay.setting(),
         ]
     }
 

@@ -71,10 +71,7 @@ impl UpdateRule for RAdam {
             ("beta1", self.beta1),
             ("beta2", self.beta2),
             ("epsilon", self.epsilon),
-            (
-                "decoupled_weight_decay",
-                f64::from(self.weight_decay == WeightDecay::Decoupled),
-            ),
+            self.weight_decay.setting(),
         ]
     }
 
