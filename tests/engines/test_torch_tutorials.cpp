@@ -456,6 +456,12 @@ void numbers_of_replicas() {
     CHECK((chosen(16, [](auto n) { return 240.0 / static_cast<double>(n) + 10.0 * static_cast<double>(n); }) == list{16, 8, 4, 2, 4}));
     CHECK((chosen(8, [](auto) { return 1.0; }) == list{8, 4, 8}));
     CHECK((chosen(1, [](auto) { return 1.0; }) == list{1}));
+    // Where the next number cannot be had, the one before stays, and the text says why.
+    replica_choice refused(2);
+    while (!refused.add(1.0)) {}
+    refused.stay(2, "no memory");
+    CHECK(!refused.is_open() && refused.replicas() == 2);
+    CHECK(refused.text().find("1 replica of 2 threads cannot be had: no memory") != std::string::npos);
 }
 
 // The training goes its way while the number of replicas changes under it: losses, momenta, rates, statistics, dropout.

@@ -324,15 +324,17 @@ fn what_is_sent_meanwhile_changes_no_bit() {
         &["GPU:2", "CPU:0"],
         &["GPU:0", "GPU:1", "GPU:2"],
     ];
-    for number in 0..8 {
+    // Each pair of choices is among them.
+    for number in 0..16 {
         let bit = |bit: usize| number >> bit & 1 == 1;
+        let rule = ["momentum", "adamw", "lamb"][number % 3];
         let case = Case {
-            devices: places[number % places.len()],
-            rule: ["momentum", "adamw", "lamb"][number % 3],
+            devices: places[(number + number / 4) % places.len()],
+            rule,
             clip: bit(0).then_some(40.0),
             accumulation: 1 + u64::from(bit(1)),
             narrow: bit(2).then_some(DType::BFloat16),
-            rows: bit(1) != bit(2) && number % 3 != 2,
+            rows: bit(3) && catalogue::updates_rows(rule),
         };
         let expected = expected(case, 4);
         control.seed(number as u64);

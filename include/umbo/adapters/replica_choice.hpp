@@ -32,8 +32,9 @@ public:
     // The present number stays.
     void settle() noexcept { is_open_ = false; }
 
-    // So many stay, since others cannot be had.
-    void stay(std::int64_t replicas) noexcept {
+    // So many stay, since others cannot be had; `why` says the reason.
+    void stay(std::int64_t replicas, const std::string &why) {
+        refused_ = "; " + unit(replicas_) + " cannot be had: " + why;
         replicas_ = replicas;
         is_open_ = false;
     }
@@ -61,7 +62,7 @@ public:
             std::snprintf(time, sizeof time, "%.3g ms", 1e3 * tried_[at].second);
             said += (at == 0 ? "" : ", ") + std::string(time) + " with " + unit(tried_[at].first);
         }
-        return said;
+        return said + refused_;
     }
 
 private:
@@ -93,6 +94,7 @@ private:
     bool is_open_;
     std::vector<double> times_;
     std::vector<try_of> tried_;
+    std::string refused_;
 };
 
 } // namespace common_detail

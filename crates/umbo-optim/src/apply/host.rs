@@ -138,7 +138,7 @@ impl ApplyBackend for CpuBackend {
                 continue;
             };
             item.cost = bytes;
-            push_piece(pieces, sources, item, bytes);
+            push_piece(pieces, sources, item);
             // The ranks have measured all parts of sharded variables.
             if rule.measures() && !item.divided {
                 let contributions = &mut *contributions[0].lock();
@@ -364,14 +364,10 @@ fn begin_update(
     Some(gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>())
 }
 
-/// Adds the piece of an item whose update reads and writes `bytes` bytes for one element besides
-/// contributions to rows: its elements, its rows, or the entries that name rows.
-fn push_piece(
-    pieces: &mut Pieces,
-    sources: &GradientSources<'_>,
-    item: &UpdateGroup,
-    bytes: usize,
-) {
+/// Adds the piece of an item whose update has begun: its elements, its rows, or the entries that
+/// name rows, if the update adds them up.
+pub(super) fn push_piece(pieces: &mut Pieces, sources: &GradientSources<'_>, item: &UpdateGroup) {
+    let bytes = item.cost;
     let Some(rows) = sources.rows(item.index) else {
         let variable = &sources.variables()[item.index];
         return pieces.push(item.own(variable).len(), BLOCK, bytes);

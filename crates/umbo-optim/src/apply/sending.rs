@@ -1,8 +1,7 @@
 //! Updates in host memory whose new weights go to devices: they are cut into chunks, and while the
 //! workers update one chunk, the weights of the one before are on their way.
 
-use std::ops::Range;
-
+use crate::apply::host::push_piece;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::UpdateGroup;
 use crate::exchange::buffers::BLOCK;
@@ -13,12 +12,19 @@ use umbo_tensor::values::variable::Variable;
 /// few beside those of a model, since the last chunk goes up when there is nothing left to update.
 const CHUNK: usize = 2 << 20;
 
-/// Elements, or rows, of one item that are updated together.
+/// The piece of an item that a chunk has.
 struct ChunkPart<'a> {
     item: usize,
-    elements: Range<usize>,
-    /// The variable whose weights are sent then, and the buffer that has them.
-    sent: Option<(&'a Variable, usize)>,
+    sent: Option<SentWeights<'a>>,
+}
+
+/// The weights that are sent after an update of them.
+struct SentWeights<'a> {
+    variable: &'a Variable,
+    /// The buffer that has them.
+    buffer: usize,
+    /// The end of the elements that have been updated by then.
+    end: usize,
 }
 
 /// Updates pieces, of which the function given says which items they are of.
@@ -60,19 +66,9 @@ pub(super) fn in_chunks(
         if group.update.is_none() {
             continue;
         }
-        let index = group.index;
-        let variable = &sources.variables()[index];
         let Some(sent) = sent(group, sources) else {
-            let (elements, block, bytes) = match sources.rows(index) {
-                Some(rows) => (rows.rows().len(), 1, group.cost * rows.row_elements()),
-                None => (group.own(variable).len(), BLOCK, group.cost),
-            };
-            chunk.pieces.push(elements, block, bytes);
-            chunk.parts.push(ChunkPart {
-                item,
-                elements: 0..elements,
-                sent: None,
-            });
+            push_piece(chunk.pieces, sources, group);
+            chunk.parts.push(ChunkPart { item, sent: None });
             continue;
         };
         chunk.add_in_parts(item, group, sent);
@@ -92,7 +88,7 @@ struct Chunk<'a, 'u> {
 impl<'a> Chunk<'a, '_> {
     /// Adds the elements of an item whose weights are sent, and finishes each chunk that is full.
     fn add_in_parts(&mut self, item: usize, group: &UpdateGroup, sent: (&'a Variable, usize)) {
-        let (variable, _) = sent;
+        let (variable, buffer) = sent;
         let size = variable.dtype().size();
         let all = variable.shape().elements();
         let mut start = 0;
@@ -105,12 +101,15 @@ impl<'a> Chunk<'a, '_> {
             let part = start..all.min(start + most);
             start = part.end;
             self.room -= part.len() * size;
-            self.pieces.push_part(part.clone(), BLOCK, group.cost);
             self.parts.push(ChunkPart {
                 item,
-                elements: part,
-                sent: Some(sent),
+                sent: Some(SentWeights {
+                    variable,
+                    buffer,
+                    end: part.end,
+                }),
             });
+            self.pieces.push_part(part, BLOCK, group.cost);
         }
     }
 
@@ -118,10 +117,8 @@ impl<'a> Chunk<'a, '_> {
     fn finish(&mut self) {
         let parts = &self.parts;
         (self.update)(self.pieces, &|at| parts[at].item);
-        for part in self.parts.drain(..) {
-            if let Some((variable, buffer)) = part.sent {
-                variable.send(buffer, part.elements.end);
-            }
+        for sent in self.parts.drain(..).filter_map(|part| part.sent) {
+            sent.variable.send(sent.buffer, sent.end);
         }
         self.pieces.clear();
         self.room = CHUNK;

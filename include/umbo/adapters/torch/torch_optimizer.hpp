@@ -238,8 +238,8 @@ public:
         if (!choice_.add(std::chrono::duration<double>(clock::now() - begin_).count())) return;
         try {
             move_to(choice_.replicas());
-        } catch (const umbo::error &) {
-            choice_.stay(before); // the training is what it was
+        } catch (const umbo::error &refused) {
+            choice_.stay(before, refused.what()); // the training is what it was; choice() says why
         }
     }
 
