@@ -13,8 +13,8 @@ use umbo_core::kernels::update::pass::UpdatePass;
 use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::rules::{Rates, Scalars, Slot, VariableProgress, catalogue};
 use umbo_core::optimizer::{
-    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, UpdateRule,
-    apply,
+    AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer,
+    Settings, UpdateRule, apply,
 };
 use umbo_core::strategy::variables::in_place::create_in_place;
 use umbo_core::strategy::variables::{read, refreshed_copy};
@@ -42,6 +42,8 @@ struct Case {
     narrow: Option<DType>,
     /// The gradient of the last variable has rows.
     rows: bool,
+    /// The optimizer keeps a moving average of the weights.
+    averages: bool,
 }
 
 const PLAIN: Case = Case {
@@ -51,6 +53,7 @@ const PLAIN: Case = Case {
     accumulation: 1,
     narrow: None,
     rows: false,
+    averages: false,
 };
 
 /// A training whose gradients are the weights that a replica sees.
@@ -105,6 +108,14 @@ impl Training {
         let optimizer = Optimizer::new(strategy.id(), rule, 0.125).unwrap();
         let settings = Settings {
             global_clip_norm: case.clip,
+            averaging: case.averages.then_some(Averaging {
+                kind: AverageKind::Exponential {
+                    decay: 0.75,
+                    warmup: true,
+                },
+                start: 0,
+                interval: 1,
+            }),
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
@@ -309,8 +320,8 @@ fn expected(case: Case, steps: usize) -> Vec<Vec<Vec<u32>>> {
     (0..steps).map(step).collect()
 }
 
-/// Cards and processors, rules, clipping, accumulation, 16 bits and rows: the bits are those of
-/// CPUs, which send nothing.
+/// Cards and processors, rules, clipping, accumulation, 16 bits, rows and averages: the bits are
+/// those of CPUs, which send nothing.
 #[test]
 fn what_is_sent_meanwhile_changes_no_bit() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
@@ -335,6 +346,7 @@ fn what_is_sent_meanwhile_changes_no_bit() {
             accumulation: 1 + u64::from(bit(1)),
             narrow: bit(2).then_some(DType::BFloat16),
             rows: bit(3) && catalogue::updates_rows(rule),
+            averages: matches!(number % 5, 1 | 2),
         };
         let expected = expected(case, 4);
         control.seed(number as u64);
