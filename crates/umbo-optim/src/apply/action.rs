@@ -1,12 +1,11 @@
-//! One apply as a change of central state: a part that can fail, and a pass that cannot.
+//! One apply as a change of central state: a part that can fail, which prepares, and the commit.
 
-use std::mem;
 use std::sync::Arc;
 
+use crate::apply::commit::{ApplyCommit, ApplyDecision, GradientFindings, PreparedApply};
 use crate::apply::launcher::Keep;
 use crate::apply::launcher::{Launcher, launcher_of};
 use crate::apply::non_finite::{not_finite, warn_of};
-use crate::apply::plan::TreatmentPlan;
 use crate::apply::preparation::Preparation;
 use crate::apply::report::{ApplyOptions, ApplyReport};
 use crate::apply::sources::GradientSources;
@@ -17,7 +16,7 @@ use crate::gradients::Gradients;
 use crate::gradients::contributions::Contributions;
 use crate::gradients::lifecycle::check_finite;
 use crate::gradients::row_sums::Summing;
-use crate::rules::{UpdateRule, check_not_negative};
+use crate::rules::check_not_negative;
 use crate::state::settings::{NonFinite, Settings};
 use crate::state::{Optimizer, OptimizerMemory};
 use umbo_base::error::{Error, Result};
@@ -45,52 +44,6 @@ pub struct ApplyAction {
     warning: Option<(Variable, u64)>,
     /// The reason why a device failed to carry out the commit.
     failure: Option<Error>,
-}
-
-/// A prepared apply, which `commit` carries out.
-struct PreparedApply {
-    step: u64,
-    /// The number of runs it adds to those that are accumulated: one, or none if it only flushes.
-    runs: u64,
-    /// The weight of this run and of the accumulated runs.
-    total_weight: f64,
-    /// The factor that undoes the loss scale.
-    unscale: f64,
-    outcome: ApplyDecision,
-    measured: GradientFindings,
-    work: Box<ApplyWorkspace>,
-    /// The launcher that works on the variables.
-    launcher: Launcher,
-}
-
-#[derive(Clone, Copy)]
-enum ApplyDecision {
-    /// Add the contributions to those of earlier runs.
-    Accumulate,
-    /// Drop all of them: no replica contributed.
-    Drop,
-    /// Drop all of them, and note that a gradient was not finite.
-    Skip,
-    /// Update the variables whose scalars are prepared.
-    Update {
-        learning_rate: f64,
-        clipping: Clipping,
-    },
-}
-
-impl ApplyDecision {
-    /// How many updates of the optimizer it is.
-    fn updates(&self) -> u64 {
-        u64::from(matches!(self, ApplyDecision::Update { .. }))
-    }
-}
-
-/// The measurements of the gradients.
-#[derive(Default)]
-struct GradientFindings {
-    norm: Option<f64>,
-    /// The first variable whose gradient was not finite.
-    non_finite: Option<usize>,
 }
 
 impl ApplyAction {
@@ -425,7 +378,7 @@ impl CommitAction for ApplyAction {
         let mut commit = ApplyCommit::new(state, &self.gradients, prepared);
         match outcome {
             ApplyDecision::Accumulate => commit.accumulate(&self.gradients.plan()),
-            ApplyDecision::Drop => commit.sources.accumulation.reset(),
+            ApplyDecision::Drop => commit.forget(),
             ApplyDecision::Skip => commit.skip(),
             ApplyDecision::Update {
                 learning_rate,
@@ -441,122 +394,6 @@ impl CommitAction for ApplyAction {
 
     fn failure(&mut self) -> Option<Error> {
         self.failure.take()
-    }
-}
-
-/// The commit of a prepared apply. It cannot fail, but for a device that breaks.
-struct ApplyCommit<'a> {
-    state: &'a mut OptimizerMemory,
-    sources: GradientSources<'a>,
-    work: Box<ApplyWorkspace>,
-    launcher: Launcher,
-    report: ApplyReport,
-    warning: Option<(Variable, u64)>,
-    failure: Option<Error>,
-}
-
-/// The results of a commit; see the fields of [`ApplyAction`].
-struct CommittedApply {
-    report: ApplyReport,
-    warning: Option<(Variable, u64)>,
-    failure: Option<Error>,
-}
-
-impl<'a> ApplyCommit<'a> {
-    fn new(
-        state: &'a mut OptimizerMemory,
-        gradients: &'a Gradients,
-        prepared: PreparedApply,
-    ) -> ApplyCommit<'a> {
-        let contributions = match prepared.runs {
-            0 => Contributions::none(prepared.step),
-            _ => gradients.contributions(prepared.step),
-        };
-        let sources = GradientSources::new(
-            gradients,
-            contributions,
-            prepared.total_weight,
-            prepared.unscale,
-        );
-        let non_finite = prepared.measured.non_finite;
-        let report = ApplyReport {
-            gradient_norm: prepared.measured.norm,
-            non_finite: non_finite.map(|index| sources.variables()[index].clone()),
-            total_weight: prepared.total_weight,
-            ..ApplyReport::default()
-        };
-        ApplyCommit {
-            state,
-            sources,
-            work: prepared.work,
-            launcher: prepared.launcher,
-            report,
-            warning: None,
-            failure: None,
-        }
-    }
-
-    /// Adds the contributions to those of earlier runs.
-    fn accumulate(&mut self, plan: &TreatmentPlan) {
-        let sources = &mut self.sources;
-        self.failure = self.work.accumulate(self.launcher, sources).err();
-        let frozen = (0..sources.variables().len()).filter(|&index| !plan.updates(index));
-        frozen.for_each(|index| sources.accumulation.leave_out(index));
-        sources.accumulation.runs += 1;
-        sources.accumulation.weight += sources.contributions.total_weight();
-    }
-
-    /// Drops the contributions, of which one was not finite.
-    fn skip(&mut self) {
-        self.sources.accumulation.reset();
-        self.state.back_off(self.sources.contributions.step);
-        self.report.skipped = true;
-    }
-
-    /// Updates the variables.
-    fn update(&mut self, rule: &dyn UpdateRule, learning_rate: f64, clipping: Clipping) {
-        let variables = &mut self.state.variables;
-        let updated = self
-            .work
-            .update(self.launcher, variables, &self.sources, rule, clipping);
-        let found = updated.unwrap_or_else(|error| {
-            self.failure = Some(error);
-            None
-        });
-        let report = &mut self.report;
-        if report.non_finite.is_none() {
-            report.non_finite = found.map(|index| self.sources.variables()[index].clone());
-        }
-        if let Some(variable) = &report.non_finite
-            && !mem::replace(&mut self.state.has_warned, true)
-        {
-            self.warning = Some((variable.clone(), self.sources.shown_step()));
-        }
-        report.variables_updated = self.work.len();
-        report.applied = true;
-        report.clipped = clipping.factor.abs() != 1.0;
-        report.learning_rate = learning_rate;
-        self.sources.accumulation.reset();
-        let step = self.sources.contributions.step;
-        self.state.count_update(step, learning_rate);
-    }
-
-    /// Keeps the memory for the next apply, and completes the report.
-    fn end(mut self) -> CommittedApply {
-        if let Some(error) = &self.failure {
-            let why = format!("an update was begun and not finished: {error}");
-            self.launcher.give_up(&why);
-        }
-        self.state.give_back(self.work);
-        self.report.accumulated_runs = self.sources.accumulation.runs;
-        self.report.loss_scale = self.state.loss_scale;
-        self.report.iterations = self.state.iterations;
-        self.state.last_report = Some(self.report.clone());
-        CommittedApply {
-            report: self.report,
-            warning: self.warning,
-            failure: self.failure,
-        }
     }
 }
 

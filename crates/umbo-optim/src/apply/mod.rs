@@ -1,6 +1,7 @@
 //! Applying gradients, in each context: at once, or at the commit point of the step.
 
 pub mod action;
+mod commit;
 pub(crate) mod device_average;
 pub(crate) mod device_operands;
 pub(crate) mod host;
