@@ -63,8 +63,9 @@ pub struct umbo_train_epoch_options {
     /// `timeout_seconds`. NULL: none.
     pub cancellation: *const umbo_cancellation,
     /// The epoch ends after so many steps, if the pass has not ended before. If these take the last
-    /// element of a dataset whose umbo_dataset_cardinality() is known, the pass has ended, too;
-    /// otherwise the next epoch finds no element, has no steps, and ends it. UMBO_ALL: no limit.
+    /// element, the pass has ended, too. Where umbo_dataset_cardinality() does not know, the epoch
+    /// makes the next element to find out, which the next request gets. With several ranks none
+    /// does: the next epoch finds no element, has no steps, and ends the pass. UMBO_ALL: no limit.
     pub max_steps: i64,
     /// 1: what `accumulation_steps` have accumulated at the end is applied. 0: it waits.
     pub flush: i32,

@@ -159,7 +159,7 @@ static void limits(void) {
 
 /* The numbers from 1 on. */
 typedef struct {
-    int64_t count, cancels_at;
+    int64_t count, cancels_at, fails_at;
     umbo_cancellation *token;
 } source;
 
@@ -168,6 +168,8 @@ static umbo_status next_number(void *pass, void *user_data, umbo_value **element
     const float number = (float)++self->count;
     (void)pass;
     if (self->count == self->cancels_at) CHECK_OK(umbo_cancellation_cancel(self->token));
+    if (self->count == self->fails_at)
+        return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "a broken number", NULL, NULL);
     if (self->count == 10000000)
         return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "no limit has ended a skip", NULL, NULL);
     return umbo_value_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, NULL, element);
@@ -231,6 +233,52 @@ static void elements_left_out(void) {
     }
 }
 
+/* An epoch of as many steps as are left ends a pass of unknown length. The element by which it finds out whether there
+ * is another one, or the failure to make that, is the next request's. */
+static void ends_found_out(void) {
+    int64_t prefetch_count, most;
+    for (prefetch_count = 0; prefetch_count < 3; prefetch_count += 2) {
+        scene self = make_scene(2, 1);
+        source numbers;
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+        umbo_iterator *const examples = self.iterator;
+        umbo_value *element = NULL;
+        memset(&numbers, 0, sizeof(numbers));
+        self.iterator = numbers_behind(&self, &numbers, 0, prefetch_count);
+        for (most = 1; most <= 3; most++) {
+            int64_t steps = 0;
+            options.max_steps = most;
+            do {
+                CHECK_OK(epoch(&self, &options, &report));
+                CHECK(report.step_count > 0);
+                steps += report.step_count;
+            } while (report.pass_ended == 0);
+            CHECK(steps == 2);
+        }
+        options.max_steps = 1;
+        CHECK_OK(epoch(&self, &options, &report));
+        CHECK_OK(umbo_iterator_next(self.iterator, &element));
+        CHECK(element != NULL);
+        umbo_value_release(element);
+        CHECK_OK(umbo_iterator_next(self.iterator, &element));
+        CHECK(element == NULL);
+        umbo_iterator_release(self.iterator);
+
+        memset(&numbers, 0, sizeof(numbers));
+        numbers.fails_at = 5;
+        self.iterator = numbers_behind(&self, &numbers, 0, prefetch_count);
+        CHECK_OK(epoch(&self, &options, &report));
+        CHECK(report.step_count == 1 && report.pass_ended == 0);
+        CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_DATA_LOSS);
+        CHECK_MESSAGE("step 1 of the epoch: the next element");
+        CHECK_MESSAGE("a broken number");
+        umbo_iterator_release(self.iterator);
+        self.iterator = examples;
+        release_scene(&self);
+    }
+}
+
 static umbo_status epoch_in_a_step(umbo_replica_context *context, const umbo_value *args,
                                    void *user_data, umbo_value **result) {
     (void)context;
@@ -272,6 +320,7 @@ int main(void) {
     evaluation_that_submits();
     limits();
     elements_left_out();
+    ends_found_out();
     mistakes();
     return finish();
 }

@@ -97,7 +97,7 @@ impl Modelled {
         Some(self.at - 1)
     }
 
-    fn epoch(&mut self, data: Data, is_known: bool, action: Action) -> Seen {
+    fn epoch(&mut self, data: Data, knows_end: bool, action: Action) -> Seen {
         let Action::Epoch {
             most,
             resets,
@@ -130,7 +130,7 @@ impl Modelled {
                 return seen;
             }
         }
-        self.ended |= steps > 0 && is_known && Some(self.at) == count;
+        self.ended |= steps > 0 && knows_end && Some(self.at) == count;
         ends |= steps > 0 && self.ended;
         if ends && resets {
             self.restart();
@@ -275,7 +275,7 @@ impl Scene {
         Seen { batches, report }
     }
 
-    fn check(&self, seed: u64, is_known: bool) {
+    fn check(&self, seed: u64, knows_end: bool) {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut iterator = self.iterator();
         let mut model = Modelled::default();
@@ -283,10 +283,10 @@ impl Scene {
         for _ in 0..random.random_range(1..=LONGEST) {
             let action = draw(&mut random, self.data);
             done.push(action);
-            let case = format!("{:?}, known: {is_known}, {done:?}", self.data);
+            let case = format!("{:?}, knows its end: {knows_end}, {done:?}", self.data);
             match action {
                 Action::Epoch { .. } => {
-                    let mut expected = model.epoch(self.data, is_known, action);
+                    let mut expected = model.epoch(self.data, knows_end, action);
                     if self.data == Data::Endless {
                         expected.batches.iter_mut().for_each(|batch| *batch %= 3);
                     }
@@ -326,8 +326,9 @@ fn epochs_begin_and_end_passes_as_the_header_says() {
         let size = 1 + row[2];
         let replicas = 1 + row[3];
         let read_ahead = [0, 2][row[4]];
-        // Ranks with data of their own do not know how long those of the others are.
-        let is_known = matches!(data, Data::Known(_)) && (size == 1 || sharding == Sharding::Data);
+        // One process looks for another element. Ranks with data of their own do not know how long
+        // those of the others are.
+        let knows_end = size == 1 || matches!(data, Data::Known(_)) && sharding == Sharding::Data;
         on_ranks(&ranks(size), replicas, |_, strategy| {
             let strategy = strategy.unwrap();
             let metrics = Metrics::new(&strategy);
@@ -339,7 +340,7 @@ fn epochs_begin_and_end_passes_as_the_header_says() {
                 sharding,
                 metrics,
             };
-            (0..SEQUENCES).for_each(|seed| scene.check(seed, is_known));
+            (0..SEQUENCES).for_each(|seed| scene.check(seed, knows_end));
         });
     }
 }

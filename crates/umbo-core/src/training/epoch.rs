@@ -198,7 +198,7 @@ impl Epoch<'_> {
             progress(&report, done.as_ref())
                 .map_err(|error| self.fail_for_all(error.within(at("progress")), number))?;
         }
-        self.end(&mut report)
+        self.end(&mut report, &limits)
             .map_err(|error| error.within("after the last step"))?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
@@ -273,7 +273,7 @@ impl Epoch<'_> {
             .map(drop)
     }
 
-    fn end(&self, report: &mut EpochReport) -> Result<()> {
+    fn end(&self, report: &mut EpochReport, limits: &Limits) -> Result<()> {
         if let Some((optimizer, gradients)) = &self.update
             && self.flush
             && gradients.accumulated_runs()? > 0
@@ -286,8 +286,11 @@ impl Epoch<'_> {
             flushed.map_err(|error| error.within("the flush"))?;
             report.count(optimizer.last_report().as_ref());
         }
-        // Ranks know the number of elements alike, so that they need no exchange for it.
-        report.pass_ended |= report.steps > 0 && self.iterator.note_end()?;
+        // Ranks know the number of elements alike, so that they need no exchange for it. An element
+        // that one of them alone has looked for would be another rank's disagreement.
+        let looks = self.strategy.ranks().is_alone().then_some(limits);
+        report.pass_ended =
+            report.pass_ended || report.steps > 0 && self.iterator.note_end(looks)?;
         if report.pass_ended && self.reset {
             let reset = self.iterator.reset();
             reset.map_err(|error| error.within("the iterator's reset"))?;

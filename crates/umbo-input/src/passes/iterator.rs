@@ -46,8 +46,8 @@ pub struct PassIterator {
     /// The limits of the request that is being answered.
     limits: Arc<RequestLimits>,
     spec: ElementSpec,
-    /// The number of elements of a pass, if it is known.
-    length: Option<u64>,
+    /// The number of elements of a pass, as far as it is known.
+    cardinality: Cardinality,
     /// The pipeline that makes its passes.
     pipeline: Arc<dyn Pipeline>,
 }
@@ -68,6 +68,9 @@ struct NextElement {
     before: Place,
     /// That element, if its step had no effect and no request was made since.
     again: Option<Value>,
+    /// The answer to the next request, if it was looked for: an element, or the failure to make
+    /// one. `before` is the place before it.
+    ahead: Option<Result<Value>>,
 }
 
 impl NextElement {
@@ -82,16 +85,22 @@ impl NextElement {
             asked: 0,
             before,
             again: None,
+            ahead: None,
         }
     }
 
-    /// Saves the position. An element that was given back is the next one.
+    /// Whether the pass has worked ahead of its consumer, whose place is `before`.
+    fn is_ahead(&self) -> bool {
+        self.again.is_some() || self.ahead.is_some()
+    }
+
+    /// Saves the position. An element that was given back, or looked for, is the next one.
     fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
         to.push(self.taken);
-        match self.again {
-            Some(_) => to.extend(&self.before.position),
-            None => self.pass.save(to),
+        match self.is_ahead() {
+            true => to.extend(&self.before.position),
+            false => self.pass.save(to),
         }
     }
 
@@ -99,10 +108,37 @@ impl NextElement {
         if self.ended {
             return Ok(None);
         }
-        let element = self.pass.next().map_err(Error::not_shifting)?;
+        let element = match self.ahead.take() {
+            Some(looked) => Some(looked?),
+            None => self.pass.next().map_err(Error::not_shifting)?,
+        };
         self.ended = element.is_none();
         self.taken += u64::from(element.is_some());
         Ok(element)
+    }
+
+    /// Notes the place before the next element.
+    fn note_place(&mut self) {
+        if self.ahead.is_none() {
+            self.before.note(&mut *self.pass);
+        }
+    }
+
+    /// Looks whether there is another element. After a limit, or where memory was lacking, that
+    /// stays open.
+    fn look_ahead(&mut self) {
+        if self.ended || self.is_ahead() {
+            return;
+        }
+        self.note_place();
+        self.ahead = match self.pass.next().map_err(Error::not_shifting) {
+            Ok(element) => {
+                self.ended = element.is_none();
+                element.map(Ok)
+            }
+            Err(error) if error.comes_again() => None,
+            Err(error) => Some(Err(error)),
+        };
     }
 
     /// The element that was given back, if there is one.
@@ -155,7 +191,7 @@ impl PassIterator {
             begins,
             limits,
             spec,
-            length: cardinality.exact(),
+            cardinality,
             pipeline,
         })
     }
@@ -242,13 +278,24 @@ impl PassIterator {
         Ok(work.ended && work.again.is_none())
     }
 
-    /// Notes the end of the pass if its last element was returned, as far as the number of elements
-    /// is known. Returns whether the pass has ended. FAILED_PRECONDITION as for
-    /// [`PassIterator::next`].
-    pub fn note_end(&self) -> Result<bool> {
+    /// Notes the end of the pass if its last element was returned. If the number of elements is not
+    /// known and `looks` are limits, within them it looks for another element, which is then the
+    /// answer to the next request; so is the error if it cannot be made. Returns whether the pass
+    /// has ended. FAILED_PRECONDITION as for [`PassIterator::next`].
+    pub fn note_end(&self, looks: Option<&Limits>) -> Result<bool> {
         self.check_context()?;
         let (_inside, mut work) = self.take("asked whether its pass has ended")?;
-        work.ended |= self.length == Some(work.taken);
+        match (self.cardinality, looks) {
+            (Cardinality::Exact(count), _) => work.ended |= count == work.taken,
+            (Cardinality::Unknown, Some(limits)) => {
+                let _input = observe::span(Phase::Input).named("next element");
+                let _limits = self.limits.enforce(limits);
+                // What another thread gives back from now on is not the element before this place.
+                work.asked += 1;
+                work.look_ahead();
+            }
+            _ => {}
+        }
         Ok(work.ended && work.again.is_none())
     }
 
@@ -267,8 +314,7 @@ impl PassIterator {
         let element = match work.next_again() {
             Some(element) => Some(element),
             None => {
-                let NextElement { pass, before, .. } = &mut *work;
-                before.note(&mut **pass);
+                work.note_place();
                 work.next()?
             }
         };
@@ -300,15 +346,18 @@ impl PassIterator {
         let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
         (work.ended, work.taken, work.told) = (false, 0, None);
+        let is_ahead = work.is_ahead();
         let NextElement {
             pass,
             before,
             again,
+            ahead,
             ..
         } = &mut *work;
-        match again.take() {
-            Some(_) => before.restart(&mut **pass),
-            None => pass.restart(),
+        drop((again.take(), ahead.take()));
+        match is_ahead {
+            true => before.restart(&mut **pass),
+            false => pass.restart(),
         }
     }
 
@@ -364,7 +413,7 @@ impl PassIterator {
         let mut reader = StateReader::new(numbers);
         let ended = reader.flag()?;
         let taken = reader.at_most(
-            self.length.unwrap_or(MOST_TAKEN),
+            self.cardinality.exact().unwrap_or(MOST_TAKEN),
             "the number of elements of the pass",
         )?;
         pass.restore(&mut reader).map_err(Error::not_shifting)?;
