@@ -507,7 +507,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_save(const umbo_trainer *trainer
 
 /**
  * Restores a training from a file. The arrays get the saved values. The learning rate follows the
- * schedule of this trainer's options; the log warns if the training had another one.
+ * schedule of this trainer's options, if they have one, and the log warns if the training had
+ * another; else that of the training.
  *
  * @return As umbo_checkpoint_restore(); UMBO_STATUS_NOT_FOUND: no such file.
  */

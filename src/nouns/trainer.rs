@@ -5,7 +5,7 @@ use crate::nouns::gradients::{UMBO_LOSS_SUM, umbo_loss_reduction};
 use crate::nouns::named_rule::rule_named;
 use umbo_core::device::DeviceId;
 use umbo_core::optimizer::{
-    AverageKind, Averaging, Optimizer, PlateauState, Settings, VariableGroup,
+    AverageKind, Averaging, NamedSchedule, Optimizer, ScheduleKind, Settings, VariableGroup,
 };
 use umbo_core::strategy::variables::NewVariable;
 use umbo_core::strategy::variables::in_place::create_in_place;
@@ -13,9 +13,7 @@ use umbo_core::strategy::{Options, replicas_on_all_processors};
 use umbo_core::tensor::storage::Storage;
 use umbo_core::tensor::{Layout, Shape};
 use umbo_core::training::Trainer;
-use umbo_core::training::trainer::{
-    Decay, Made, Parameters, RateSchedule, Replicas, TrainerOptions, check_devices,
-};
+use umbo_core::training::trainer::{Made, Parameters, Replicas, TrainerOptions, check_devices};
 use umbo_core::values::variable::{Aggregation, Synchronization};
 
 /// An array of the program that is trained. What is not given is 0: `{.weights = w, .count = n}` is
@@ -160,10 +158,6 @@ pub fn umbo_trainer_create_with_arrays(
     let handle = reserve()?;
     let strategy = strategy_from(&options)?;
     let optimizer = optimizer_from(&options)?;
-    let settings = TrainerOptions {
-        schedule: optimizer.schedule(),
-        ..settings
-    };
     let maker = move |replicas| make_parts(&given, &strategy, &optimizer, replicas);
     let made = Trainer::new(Box::new(maker), settings);
     trainer.write(handle.make(made?));
@@ -327,7 +321,6 @@ fn training_options(options: &umbo_trainer_options) -> Result<TrainerOptions> {
     };
     Ok(TrainerOptions {
         gradient_dtype: dtype_or_any(options.gradient_dtype, "options.gradient_dtype")?,
-        schedule: RateSchedule::default(),
         loss_reduction: constant(options.loss_reduction, "options.loss_reduction")?,
         accumulation_steps: positive(options.accumulation_steps, "options.accumulation_steps")?,
         seed: options.seed,
@@ -419,14 +412,6 @@ enum GivenOptimizer {
 }
 
 impl GivenOptimizer {
-    /// The schedule that the trainer's options say.
-    fn schedule(&self) -> RateSchedule {
-        match self {
-            GivenOptimizer::Made(_) => RateSchedule::default(),
-            GivenOptimizer::Rule(given) => given.schedule,
-        }
-    }
-
     fn get(&self, strategy: &Strategy) -> Result<Arc<Optimizer>> {
         match self {
             GivenOptimizer::Made(optimizer) if optimizer.strategy() == strategy.id() => {
@@ -442,13 +427,11 @@ impl GivenOptimizer {
                 let made = Optimizer::new(strategy.id(), rule, rate);
                 let made = made?;
                 made.configure(given.settings)?;
-                let schedule = given.schedule;
-                if !schedule.is_constant() {
-                    // A function, since a trainer saves its schedule by itself.
-                    let schedule = schedule.named(rate);
-                    made.set_schedule(Arc::new(move |before| {
-                        Ok(schedule.rate(before, &PlateauState::default()))
-                    }));
+                if let Some(schedule) = given.schedule {
+                    made.set_named_schedule(NamedSchedule {
+                        learning_rate: rate,
+                        ..schedule
+                    })?;
                 }
                 Ok(made)
             }
@@ -461,16 +444,17 @@ struct RuleOptions {
     name: String,
     /// None: the rule's own.
     learning_rate: Option<f64>,
-    schedule: RateSchedule,
+    /// The learning rate over the training, in parts of the full one. None: it stays.
+    schedule: Option<NamedSchedule>,
     settings: Settings,
 }
 
-fn schedule_from(options: &umbo_trainer_options) -> Result<RateSchedule> {
+fn schedule_from(options: &umbo_trainer_options) -> Result<Option<NamedSchedule>> {
     // SAFETY: the caller gives a text, or NULL.
-    let decay = match unsafe { optional_text(options.schedule, "options.schedule") }? {
-        None => Decay::Constant,
-        Some("linear") => Decay::Linear,
-        Some("cosine") => Decay::Cosine,
+    let kind = match unsafe { optional_text(options.schedule, "options.schedule") }? {
+        None => ScheduleKind::Constant,
+        Some("linear") => ScheduleKind::Linear,
+        Some("cosine") => ScheduleKind::Cosine,
         Some(other) => {
             return Err(invalid!(
                 "options.schedule",
@@ -479,13 +463,21 @@ fn schedule_from(options: &umbo_trainer_options) -> Result<RateSchedule> {
             ));
         }
     };
-    let schedule = RateSchedule {
-        decay,
+    let schedule = NamedSchedule {
+        kind,
+        learning_rate: 1.0,
         warmup: natural(options.warmup_updates, "options.warmup_updates")?,
         updates: natural(options.schedule_updates, "options.schedule_updates")?,
+        final_factor: 0.0,
     };
-    schedule.check()?;
-    Ok(schedule)
+    schedule.check().map_err(|error| match error {
+        Error::InvalidArgument { problem, .. } => {
+            Error::invalid("options.schedule_updates", problem)
+        }
+        other => other,
+    })?;
+    let stays = kind == ScheduleKind::Constant && schedule.warmup == 0;
+    Ok((!stays).then_some(schedule))
 }
 
 /// The moving average of the weights that the options say.

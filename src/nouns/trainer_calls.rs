@@ -126,7 +126,8 @@ pub fn umbo_trainer_save(trainer: *const umbo_trainer, path: *const c_char) {
 }
 
 /// Restores a training from a file. The arrays get the saved values. The learning rate follows the
-/// schedule of this trainer's options; the log warns if the training had another one.
+/// schedule of this trainer's options, if they have one, and the log warns if the training had
+/// another; else that of the training.
 ///
 /// @return As umbo_checkpoint_restore(); UMBO_STATUS_NOT_FOUND: no such file.
 #[c_call(path(path), get(trainer))]

@@ -84,7 +84,7 @@ static void options_alone(void) {
     REFUSED(weight_decay, -1, "options.weight_decay: -1");
     REFUSED(global_clip_norm, 0, "options.global_clip_norm: 0");
     REFUSED(schedule, "steps", "options.schedule: 'steps'; valid are linear and cosine");
-    REFUSED(schedule_updates, 3, "options.schedule_updates: 3; a learning rate that does not fall");
+    REFUSED(schedule_updates, 3, "options.schedule_updates: 3; this schedule has no end, so give 0");
     REFUSED(warmup_updates, -1, "options.warmup_updates: -1");
     REFUSED(accumulation_steps, 0, "options.accumulation_steps: 0");
     REFUSED(loss_reduction, (umbo_loss_reduction)7, "options.loss_reduction: 7");

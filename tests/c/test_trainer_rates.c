@@ -27,19 +27,22 @@ static void schedules(void) {
     umbo_trainer_release(trainer);
 }
 
-/* A training whose schedule was another one is restored, and the log says which; the same one is not worth a word. */
+/* A training whose schedule was another one is restored, and the log says which; the same one is not worth a word. A
+ * trainer without one follows that of the training. */
+#define NONE "no schedule with a name"
+
 static const struct {
     const char *schedule;
     int64_t updates, warmup;
     int is_ended; /* the program has set the rate */
     const char *words;
 } kinds[] = {
-    {NULL, 0, 0, 0, "no schedule"},
-    {NULL, 0, 3, 0, "no schedule with 3 of warm-up"},
-    {"linear", 6, 0, 0, "the schedule linear over 6 updates"},
-    {"linear", 8, 0, 0, "the schedule linear over 8 updates"},
-    {"cosine", 6, 2, 0, "the schedule cosine over 6 updates with 2 of warm-up"},
-    {"linear", 6, 0, 1, "no schedule"},
+    {NULL, 0, 0, 0, NONE},
+    {NULL, 0, 3, 0, "the schedule constant with 3 of warm-up at a rate of 0.01"},
+    {"linear", 6, 0, 0, "the schedule linear over 6 updates at a rate of 0.01"},
+    {"linear", 8, 0, 0, "the schedule linear over 8 updates at a rate of 0.01"},
+    {"cosine", 6, 2, 0, "the schedule cosine over 6 updates with 2 of warm-up at a rate of 0.01"},
+    {"linear", 6, 0, 1, NONE},
 };
 
 static umbo_trainer *scheduled(float *weights, int kind) {
@@ -60,6 +63,17 @@ static void keep_message(umbo_log_level level, const char *message, void *user_d
     strncpy(said, message, sizeof(said) - 1);
 }
 
+/* A sum of the weights after some steps, by which two learning rates can be told apart. */
+static double sum_after_steps(umbo_trainer *trainer, const float *weights) {
+    float one = 1;
+    double sum = 0;
+    for (int step = 0; step < 5; ++step) {
+        CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_given, &one, NULL));
+        sum += (double)weights[0] * (step + 1);
+    }
+    return sum;
+}
+
 static void other_schedules(void) {
     const char *const path = "test_trainer_rates.umbo";
     for (int saved = 0; saved < COUNT_OF(kinds); ++saved) {
@@ -69,17 +83,25 @@ static void other_schedules(void) {
         umbo_trainer_release(trainer);
         for (int own = 0; own < COUNT_OF(kinds); ++own) {
             char first[128], second[128];
-            const int is_same = strcmp(kinds[saved].words, kinds[own].words) == 0;
+            const int follows = strcmp(kinds[own].words, NONE) == 0;
+            const int is_same = follows || strcmp(kinds[saved].words, kinds[own].words) == 0;
             trainer = scheduled(weights, own);
             CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, keep_message, NULL, NULL));
             for (int time = 0; time < 2; ++time) { /* told each time */
                 memset(said, 0, sizeof(said));
                 CHECK_OK(umbo_trainer_resume(trainer, path, NULL));
                 snprintf(first, sizeof(first), "had %s, and", kinds[saved].words);
-                snprintf(second, sizeof(second), "the trainer has %s, which", kinds[own].words);
+                snprintf(second, sizeof(second), "now follows %s, which", kinds[own].words);
                 CHECK(is_same ? said[0] == '\0' : strstr(said, first) != NULL && strstr(said, second) != NULL);
             }
             expect_no_messages();
+            if (!is_same || follows) {
+                float by_saved[FEATURES] = {0};
+                umbo_trainer *same = scheduled(by_saved, saved);
+                const int is_followed = sum_after_steps(trainer, weights) == sum_after_steps(same, by_saved);
+                CHECK(is_followed == follows);
+                umbo_trainer_release(same);
+            }
             umbo_trainer_release(trainer);
         }
         CHECK(remove(path) == 0);
@@ -103,6 +125,41 @@ static void rates_of_the_program(void) {
         CHECK(near((double)weights[0], at));
     }
     umbo_trainer_release(trainer);
+}
+
+/* A training is restored by a trainer that chooses its replicas afterwards, and by one with a schedule of its own that
+ * does. Each follows what it followed before the choice, of which the log says nothing more. */
+static void schedules_through_a_choice(void) {
+    const char *const path = "test_trainer_rates.umbo";
+    for (int own = 0; own < 2; ++own) {
+        float weights[FEATURES] = {0}, expected[FEATURES] = {0}, one = 1;
+        umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+        options.schedule = "linear";
+        options.schedule_updates = 70;
+        options.replicas = 1;
+        umbo_trainer *trainer = trainer_with(weights, &options);
+        CHECK_OK(umbo_trainer_save(trainer, path));
+        umbo_trainer_release(trainer);
+        options.schedule = own ? "cosine" : "linear";
+        trainer = trainer_with(expected, &options);
+        if (!own) options.schedule = NULL, options.schedule_updates = 0;
+        options.replicas = UMBO_AUTO;
+        umbo_trainer *chooses = trainer_with(weights, &options);
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, keep_message, NULL, NULL));
+        CHECK_OK(umbo_trainer_restore(chooses, path));
+        CHECK((strstr(said, "now follows the schedule cosine over 70 updates") != NULL) == own);
+        memset(said, 0, sizeof(said));
+        for (int step = 0; step < 60; ++step) {
+            CHECK_OK(umbo_trainer_step(trainer, 0, 1, learn_given, &one, NULL));
+            CHECK_OK(umbo_trainer_step(chooses, 0, 1, learn_given, &one, NULL));
+            CHECK(weights[0] == expected[0]);
+        }
+        CHECK(said[0] == '\0');
+        expect_no_messages();
+        umbo_trainer_release(chooses);
+        umbo_trainer_release(trainer);
+        CHECK(remove(path) == 0);
+    }
 }
 
 /* What the rows say of threads. */
@@ -227,6 +284,8 @@ int main(void) {
     averages();
     other_schedules();
     rates_of_the_program();
+    memset(said, 0, sizeof(said));
+    schedules_through_a_choice();
     threads_of_a_replica();
     chooses();
     return finish();

@@ -78,7 +78,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("tells of the memory that the system lets a process lock, and of speed alone"),
     ),
     (
-        "crates/umbo-core/src/training/trainer/mod.rs",
+        "crates/umbo-optim/src/state/saved.rs",
         "the training that was restored had",
         Warns("tells of options that may be meant, when the training is restored"),
     ),

@@ -433,20 +433,27 @@ impl OptimizerMemory {
 
     /// Takes over the schedule of a saved training: as a whole if there is none here; of one of
     /// the same kind only the observations, since its numbers are the program's. Another one stays.
-    pub(crate) fn restore_schedule(&mut self, saved: Option<(NamedSchedule, PlateauState)>) {
-        let Some((schedule, plateau)) = saved else {
-            return;
-        };
-        match &mut self.schedule {
-            None => self.schedule = Some(RateSource::Named(schedule, plateau)),
-            Some(RateSource::Named(present, observed))
-                if matches!(present.kind, ScheduleKind::Plateau(_))
-                    && matches!(schedule.kind, ScheduleKind::Plateau(_)) =>
-            {
-                *observed = plateau;
+    /// Returns the schedule with a name that is followed in place of another one.
+    pub(crate) fn restore_schedule(
+        &mut self,
+        saved: Option<(NamedSchedule, PlateauState)>,
+    ) -> Option<NamedSchedule> {
+        let (present, observed) = match &mut self.schedule {
+            Some(RateSource::Named(present, observed)) => (present, observed),
+            Some(RateSource::Function(_)) => return None,
+            none @ None => {
+                *none = saved.map(|(schedule, plateau)| RateSource::Named(schedule, plateau));
+                return None;
             }
-            Some(RateSource::Named(..) | RateSource::Function(_)) => {}
+        };
+        if let Some((schedule, plateau)) = saved
+            && matches!(present.kind, ScheduleKind::Plateau(_))
+            && matches!(schedule.kind, ScheduleKind::Plateau(_))
+        {
+            *observed = plateau;
         }
+        let is_saved = saved.is_some_and(|(schedule, _)| schedule == *present);
+        (!is_saved).then_some(*present)
     }
 
     /// How a variable is treated.

@@ -14,6 +14,7 @@ use crate::state::settings::LossScaling;
 use crate::state::variable_states::{LocalSlot, part_of};
 use crate::state::{Optimizer, OptimizerMemory};
 use umbo_base::error::{Error, Result};
+use umbo_base::observe::log::{self, Level};
 use umbo_device::DeviceId;
 use umbo_strategy::Strategy;
 use umbo_tensor::collectives::copy_to;
@@ -144,9 +145,34 @@ impl Optimizer {
     /// Replaces all state by an exported one; variables that are not in it count as never updated.
     /// The loss scale changes only if it is dynamic in both optimizers. A schedule of the program's
     /// stays, and continues with the imported number of iterations; without one the saved one is
-    /// followed. With reserved memory it cannot fail.
+    /// followed. If a schedule with a name stays that is not the saved one, the log says so. With
+    /// reserved memory it cannot fail.
     pub fn import(&self, from: &OptimizerState, _room: ReservedState) -> Result<()> {
-        let state = &mut *self.lock();
+        let mut state = self.lock();
+        let followed = self.imported(&mut state, from)?;
+        drop(state);
+        if let Some(followed) = followed {
+            log::keep(Level::Warning, || {
+                let saved = match &from.schedule {
+                    Some((schedule, _)) => schedule.to_string(),
+                    None => "no schedule with a name".to_owned(),
+                };
+                format!(
+                    "the training that was restored had {saved}, and its learning rate now follows \
+                     {followed}, which the program has set; set the same one, or none, unless \
+                     another is meant"
+                )
+            });
+        }
+        Ok(())
+    }
+
+    /// Replaces all state. Returns a schedule with a name that is followed in place of another one.
+    fn imported(
+        &self,
+        state: &mut OptimizerMemory,
+        from: &OptimizerState,
+    ) -> Result<Option<NamedSchedule>> {
         state.variables.forget();
         for VariableState {
             variable,
@@ -168,13 +194,13 @@ impl Optimizer {
         state.variables.clear_unseen()?;
         state.learning_rate = from.learning_rate;
         state.iterations = from.iterations;
-        state.restore_schedule(from.schedule);
+        let followed = state.restore_schedule(from.schedule);
         if let Some(DynamicLossScale { scale, applies }) = from.loss_scale
             && state.has_dynamic_loss_scale()
         {
             state.put_loss_scale(scale, applies);
         }
-        Ok(())
+        Ok(followed)
     }
 
     /// Replaces the state `name` of `variable`, as if an update had left it, by the elements of

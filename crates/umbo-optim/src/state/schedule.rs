@@ -17,6 +17,7 @@
 //!   become better, at least f·r
 
 use std::f64::consts::PI;
+use std::fmt;
 
 use umbo_base::error::Result;
 
@@ -97,6 +98,47 @@ impl Default for PlateauState {
             best: None,
             bad: 0,
             cooldown: 0,
+        }
+    }
+}
+
+impl fmt::Display for NamedSchedule {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ScheduleKind::Constant => write!(to, "the schedule constant")?,
+            ScheduleKind::Linear => write!(to, "the schedule linear")?,
+            ScheduleKind::Cosine => write!(to, "the schedule cosine")?,
+            ScheduleKind::Step { factor, interval } => {
+                write!(to, "the schedule step by {factor} in {interval} updates")?;
+            }
+            ScheduleKind::OneCycle { initial } => {
+                write!(to, "the schedule one cycle from {initial} of its rate")?;
+            }
+            ScheduleKind::Plateau(Plateau {
+                factor,
+                patience,
+                threshold,
+                cooldown,
+                maximize,
+            }) => {
+                let better = if maximize { "larger" } else { "smaller" };
+                write!(
+                    to,
+                    "the schedule plateau by {factor} (patience {patience}, cooldown {cooldown}, \
+                     threshold {threshold}, {better} is better)"
+                )?;
+            }
+        }
+        if self.updates > 0 {
+            write!(to, " over {} updates", self.updates)?;
+        }
+        if self.warmup > 0 {
+            write!(to, " with {} of warm-up", self.warmup)?;
+        }
+        write!(to, " at a rate of {}", self.learning_rate)?;
+        match self.final_factor == 0.0 {
+            true => Ok(()),
+            false => write!(to, " down to {} of it", self.final_factor),
         }
     }
 }

@@ -263,12 +263,13 @@ fn with_replicas(
 ) -> Result<Arc<Parts>> {
     let state = parts.checkpoint.to_bytes()?;
     let other = Parts::new(maker(Some(number))?, options)?;
-    other.checkpoint.restore_from_memory(&state)?;
     if !parts.optimizer.has_schedule() {
-        // The program may have ended the schedule with which the maker begins.
+        // The program may have ended the schedule with which the maker begins, and which the
+        // restored state would not end.
         let rate = parts.optimizer.learning_rate();
         other.optimizer.set_learning_rate(rate)?;
     }
+    other.checkpoint.restore_from_memory(&state)?;
     Ok(other)
 }
 

@@ -5,8 +5,7 @@
 //! [`parts`]: what belongs to one strategy. [`choice`]: how many replicas that has. [`call`]: the
 //! program's function on one replica. [`row_gradients`], [`row_table`]: gradients of single rows.
 //! [`state`]: how far the training is, as a checkpoint has it. [`rate`]: the line that says so.
-//! [`schedule`]: the learning rate over the training. [`interrupt`]: Ctrl-C, which ends an epoch
-//! and saves.
+//! [`interrupt`]: Ctrl-C, which ends an epoch and saves.
 
 pub mod call;
 mod choice;
@@ -15,7 +14,6 @@ mod parts;
 mod rate;
 mod row_gradients;
 pub mod row_table;
-mod schedule;
 mod state;
 mod step_rows;
 
@@ -33,7 +31,6 @@ use choice::Choice;
 use interrupt::Interrupts;
 pub use parts::{Made, Maker, Parameters, Parts, check_devices};
 use rate::RateLine;
-pub use schedule::{Decay, RateSchedule};
 use state::{PartOfEpoch, State};
 use step_rows::{MOST_ROWS, StepRows};
 use umbo_base::error::{Error, Result, memory};
@@ -63,8 +60,6 @@ pub enum Replicas {
 /// How a trainer trains.
 #[derive(Clone)]
 pub struct TrainerOptions {
-    /// The learning rate over the training, as far as the trainer's options say it.
-    pub schedule: RateSchedule,
     /// The type of the gradients. None: float32.
     pub gradient_dtype: Option<DType>,
     /// How the program's function reduces the losses of its rows.
@@ -257,9 +252,7 @@ impl Trainer {
     /// Sets the learning rate from the next update on, and ends a schedule.
     pub fn set_learning_rate(&self, rate: f64) -> Result<()> {
         let _turn = self.take_turn()?;
-        let parts = self.parts();
-        parts.optimizer.set_learning_rate(rate)?;
-        RateSchedule::default().store(&parts.checkpoint)
+        self.parts().optimizer.set_learning_rate(rate)
     }
 
     /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
@@ -335,29 +328,7 @@ impl Trainer {
     /// Restores the training from a file, or changes nothing.
     pub fn restore(&self, path: &Path) -> Result<()> {
         let _turn = self.take_turn()?;
-        let parts = self.parts();
-        parts.checkpoint.restore(path)?;
-        self.follow_own_schedule(&parts)
-    }
-
-    /// Says so if a training was restored that had another schedule: the rate is not that of the
-    /// training that was saved.
-    fn follow_own_schedule(&self, parts: &Parts) -> Result<()> {
-        let saved = RateSchedule::load(&parts.checkpoint)?;
-        let followed = match parts.optimizer.has_schedule() {
-            true => self.options.schedule,
-            false => RateSchedule::default(),
-        };
-        if saved != followed {
-            log::log(Level::Warning, || {
-                format!(
-                    "the training that was restored had {saved}, and the trainer has {followed}, \
-                     which its learning rate now follows; make the trainer with the same options, \
-                     unless another schedule is meant"
-                )
-            });
-        }
-        followed.store(&parts.checkpoint)
+        self.parts().checkpoint.restore(path)
     }
 
     /// Restores the training if there is such a file. Returns how many epochs have ended.

@@ -103,7 +103,6 @@ impl Parts {
             checkpoint.add("gradients", Arc::clone(&gradients) as _)?;
         }
         State::default().store(&checkpoint)?;
-        options.schedule.store(&checkpoint)?;
         let shape = |one: &Parameters| {
             one.row_length.map(|length| RowShape {
                 rows: one.variable.shape()[0],
