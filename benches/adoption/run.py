@@ -321,12 +321,16 @@ def said_of(asked, name, load, blas):
 
 
 def compare_documents():
-    """Fails if docs/adoption.md has other numbers of lines, README.md other numbers than that, or docs/loop.md other patches."""
+    """Fails if docs/adoption.md has other numbers of lines, README.md other numbers than that, or one of
+    README.md and docs/loop.md other patches."""
     document = DOCUMENT.read_text()
     if lines_table() not in document:
         fail("docs/adoption.md has other numbers of lines; make adoption writes them")
     if readme_table(document) not in (ROOT / "README.md").read_text():
         fail("README.md has other numbers than docs/adoption.md; make adoption writes them")
+    shown = (ROOT / "README.md").read_text().split("<!-- part of: c_examples/loops/mnist.diff -->\n```diff\n")[1].split("```")[0]
+    if not set(shown.splitlines()) <= set((LOOPS / "mnist.diff").read_text().splitlines()):
+        fail("README.md shows other lines than mnist.diff has")
     loop = (ROOT / "docs" / "loop.md").read_text()
     if (LOOPS / "openmp.diff").read_text() not in loop:
         fail("docs/loop.md has another openmp.diff than c_examples/loops")

@@ -104,7 +104,7 @@ void beside_torch_alone() {
 
 } // namespace
 
-// The lines of README that put a module under Umbo, around a network and data that they do not say.
+// The lines of docs/engines.md that put a module under Umbo, around a network and data that they do not say.
 namespace readme {
 
 struct NetImpl : torch::nn::Module {

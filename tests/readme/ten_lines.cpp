@@ -1,4 +1,4 @@
-// README's ten lines of LibTorch, whose loop stands in a loop over epochs, as a program has them. The network is none.
+// The ten lines of LibTorch in docs/engines.md, whose loop stands in a loop over epochs, as a program has them. The network is none.
 #include <umbo/adapters/torch.hpp>
 
 #include <cstdio>

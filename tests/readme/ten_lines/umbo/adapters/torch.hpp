@@ -1,4 +1,4 @@
-// A stand-in for the LibTorch adapter: as much of its names as README's ten lines use. A step counts its batch and submits
+// A stand-in for the LibTorch adapter: as much of its names as the ten lines of docs/engines.md use. A step counts its batch and submits
 // gradients of zero.
 #pragma once
 
