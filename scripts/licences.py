@@ -16,6 +16,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FILE = ROOT / "THIRD-PARTY-LICENSES.txt"
 PREFERRED = ["MIT", "Apache-2.0", "Zlib", "ISC", "0BSD"]
+# Where it can be installed.
+SYSTEMS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "x86_64-pc-windows-gnu"]
 # What the names of files with a licence's text have in them.
 MARKS = {"MIT": "MIT", "Apache-2.0": "APACHE"}
 HEAD = """\
@@ -34,7 +36,8 @@ def linked():
     """Names and versions of the crates in what is installed."""
     lines = cargo(
         *"tree --edges normal,no-proc-macro --package umbo --package umbo-tool --prefix none".split(),
-        *["--target", "x86_64-unknown-linux-gnu", "--target", "aarch64-unknown-linux-gnu", "--format", "{p}"],
+        *[word for system in SYSTEMS for word in ("--target", system)],
+        *["--format", "{p}"],
     ).splitlines()
     return {tuple(line.split()[:2]) for line in lines if line and not line.startswith("umbo")}
 

@@ -35,6 +35,7 @@ fn check_length(bytes: usize, argument: &'static str) -> Result<()> {
 }
 
 /// The path of a file, of at most `LONGEST` bytes. It need not be a text: on Unix, names are bytes.
+/// On Windows it is UTF-8.
 ///
 /// # Safety
 /// As for [`text`].
@@ -43,7 +44,14 @@ pub(crate) unsafe fn path<'a>(pointer: *const c_char, argument: &'static str) ->
     // SAFETY: the pointer is not null, and the caller promises the rest.
     let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
     check_length(bytes.len(), argument)?;
-    Ok(Path::new(names::from_bytes(bytes)))
+    let name = names::from_bytes(bytes);
+    name.map(Path::new).ok_or_else(|| {
+        invalid!(
+            argument,
+            "the path '{}' is not UTF-8, as all paths are on this system",
+            bytes.escape_ascii()
+        )
+    })
 }
 
 /// A text argument of any length.

@@ -3,10 +3,10 @@
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use lexopt::{Parser, ValueExt};
+use umbo_core::system::files::FileIdentity;
 
 use crate::failure::Failure;
 
@@ -234,7 +234,7 @@ fn named_file(name: OsString) -> Option<PathBuf> {
 /// Refuses to write to a file that the command also reads, or to which it writes something else,
 /// even if the two names differ.
 pub fn differs(option: &str, path: &Path, other: &Path, other_role: &str) -> Result<(), Failure> {
-    let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let place = |path: &Path| FileIdentity::at(path).ok();
     let is_same =
         path == other || place(path).is_some_and(|resolved| place(other) == Some(resolved));
     if is_same {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 use umbo_system::files::{self, FileIdentity};
 use umbo_system::names;
@@ -54,7 +54,7 @@ impl Place {
                     path.display()
                 ));
             }
-            if names::bytes(target.as_os_str()).ends_with(b"/") {
+            if names_a_folder(&target) {
                 return Err(invalid!(
                     "path",
                     "'{}' is the name of a folder",
@@ -79,6 +79,12 @@ fn check_regular(path: &Path, found: &Metadata) -> Result<()> {
     }
 }
 
+/// Whether the path ends with a separator, so that only a folder can be there.
+pub fn names_a_folder(path: &Path) -> bool {
+    let last = names::bytes(path.as_os_str()).last();
+    last.is_some_and(|&byte| is_separator(byte.into()))
+}
+
 /// The folder in which the file at `path` is.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent()
@@ -89,11 +95,7 @@ pub fn folder_of(path: &Path) -> &Path {
 /// A path that leads to the same folder after the process has changed its working folder, if there
 /// is one.
 pub fn lasting(folder: &Path) -> PathBuf {
-    let identity = |path: &Path| {
-        fs::metadata(path)
-            .ok()
-            .map(|found| FileIdentity::of(&found))
-    };
+    let identity = |path: &Path| FileIdentity::at(path).ok();
     // From above, the system may not let the process through, or the path may be too long.
     let absolute = std::path::absolute(folder).ok();
     let same = absolute.filter(|absolute| identity(absolute) == identity(folder));

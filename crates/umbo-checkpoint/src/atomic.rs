@@ -21,7 +21,8 @@ use umbo_base::error::{Error, Result};
 pub(super) use umbo_base::files::folder_of;
 use umbo_base::files::{Place, lasting};
 use umbo_base::observe::log::{self, Level};
-use umbo_system::{files, names};
+use umbo_system::files::{self, Folder};
+use umbo_system::names;
 
 const ENDING: &str = ".partial";
 
@@ -79,9 +80,7 @@ impl AtomicFile {
             // Between its creation and its lock, another process may remove the file as one that
             // was left over.
             let ours = match file.try_lock() {
-                Ok(()) => file
-                    .metadata()
-                    .map_or(true, |metadata| files::has_name(&metadata)),
+                Ok(()) => files::has_name(&file).unwrap_or(true),
                 Err(TryLockError::WouldBlock) => false,
                 // The file system has no locks, so no process can lock a left-over file, either.
                 Err(TryLockError::Error(_)) => true,
@@ -136,7 +135,7 @@ impl AtomicFile {
             .sync_all()
             .map_err(|error| failed("synchronising", error))?;
         // The folder is opened first, because a failure of that can still be returned.
-        let folder = match files::open(OpenOptions::new().read(true), &self.folder) {
+        let folder = match Folder::open(&self.folder) {
             // A process may be allowed to write to a folder that it may not read.
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
                 return Err(failed("opening its folder", error));
@@ -145,7 +144,7 @@ impl AtomicFile {
         };
         fs::rename(&self.partial, &self.target).map_err(|error| failed("renaming", error))?;
         self.finished = true;
-        if let Err(error) = folder.and_then(|folder| files::synchronise_folder(&folder)) {
+        if let Err(error) = folder.and_then(|folder| folder.synchronise()) {
             let path = self.shown.display();
             log::log(Level::Warning, || {
                 format!(
@@ -214,7 +213,7 @@ fn target_of(partial: &OsStr) -> Option<&OsStr> {
     let mut pieces = bytes.rsplitn(3, |byte| *byte == b'.');
     let is_number = |piece: &[u8]| !piece.is_empty() && piece.iter().all(u8::is_ascii_digit);
     (is_number(pieces.next()?) && is_number(pieces.next()?)).then_some(())?;
-    pieces.next().map(names::from_bytes)
+    pieces.next().and_then(names::from_bytes)
 }
 
 /// The error for a system call that writes.

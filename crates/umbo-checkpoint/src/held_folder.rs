@@ -13,14 +13,13 @@
 //! somebody might remove, and needs no right to write. A file system over a network may know it
 //! only within each machine.
 
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::atomic::failed;
 use umbo_base::error::{Error, Result};
 use umbo_executor::fork;
-use umbo_system::files::{self, FileIdentity};
+use umbo_system::files::{self, FileIdentity, Folder};
 
 /// The identity of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,33 +32,26 @@ pub(super) struct FolderIdentity {
 impl FolderIdentity {
     /// The folder that `path` names.
     pub fn at(path: &Path) -> io::Result<FolderIdentity> {
-        let path = fs::canonicalize(path)?;
-        let metadata = fs::metadata(&path)?;
-        Ok(FolderIdentity::new(path, &metadata))
-    }
-
-    fn new(path: PathBuf, metadata: &Metadata) -> FolderIdentity {
-        FolderIdentity {
-            path,
-            folder: FileIdentity::of(metadata),
-        }
+        let path = files::canonical(path)?;
+        let folder = FileIdentity::at(&path)?;
+        Ok(FolderIdentity { path, folder })
     }
 }
 
 /// A folder that is held.
 pub(super) struct HeldFolder {
     identity: FolderIdentity,
-    descriptor: File,
+    descriptor: Folder,
 }
 
 impl HeldFolder {
     /// Holds the folder that `path` names.
     pub fn open(path: &Path) -> Result<HeldFolder> {
-        let opened = fs::canonicalize(path).and_then(|path| {
-            let descriptor = files::open(OpenOptions::new().read(true), &path)?;
-            let identity = FolderIdentity::new(path, &descriptor.metadata()?);
+        let opened = files::canonical(path).and_then(|path| {
+            let descriptor = Folder::open(&path)?;
+            let folder = descriptor.identity()?;
             Ok(HeldFolder {
-                identity,
+                identity: FolderIdentity { path, folder },
                 descriptor,
             })
         });
@@ -79,8 +71,8 @@ impl HeldFolder {
     /// something else is.
     pub fn check(&self) -> Result<()> {
         let path = self.path();
-        let there = fs::metadata(path).map_err(|error| failed(path, "the folder", &error))?;
-        if FolderIdentity::new(path.to_owned(), &there) == self.identity {
+        let there = FileIdentity::at(path).map_err(|error| failed(path, "the folder", &error))?;
+        if there == self.identity.folder {
             return Ok(());
         }
         Err(Error::precondition(format!(
@@ -93,14 +85,14 @@ impl HeldFolder {
     /// Locks the folder for this descriptor. Returns whether no other descriptor has it locked.
     /// Where the file system has no locks, nobody has it locked.
     pub fn lock(&self) -> bool {
-        !matches!(self.descriptor.try_lock(), Err(TryLockError::WouldBlock))
+        self.descriptor.try_lock()
     }
     /// Unlocks the folder.
     pub fn unlock(&self) {
         // A child that was forked has the same descriptor. It would keep the lock, and must not
         // take it away.
         if !fork::is_child() {
-            let _ = self.descriptor.unlock();
+            self.descriptor.unlock();
         }
     }
 }

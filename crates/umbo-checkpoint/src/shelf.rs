@@ -47,13 +47,13 @@ struct FileState {
 }
 
 impl FileState {
-    fn new(metadata: &Metadata) -> FileState {
-        FileState {
-            identity: FileIdentity::of(metadata),
+    fn new(path: &Path, metadata: &Metadata) -> io::Result<FileState> {
+        Ok(FileState {
+            identity: FileIdentity::known(path, metadata)?,
             length: metadata.len(),
             // A file system that has no times says so of all its files.
             modified: metadata.modified().unwrap_or(UNIX_EPOCH),
-        }
+        })
     }
 }
 
@@ -160,9 +160,9 @@ impl Shelf {
     /// A file whose contents show none has none. An error is one of the system that may be
     /// another one later.
     fn look_at(&self, step: u64, path: &Path) -> Result<(SystemTime, Option<u64>)> {
-        let metadata = fs::metadata(path)
+        let state = fs::metadata(path)
+            .and_then(|metadata| FileState::new(path, &metadata))
             .map_err(|error| Error::of_system(format_args!("'{}'", path.display()), &error))?;
-        let state = FileState::new(&metadata);
         let modified = state.modified;
         if let Some((known, number)) = self.numbers.lock().get(&step)
             && *known == state

@@ -1,10 +1,10 @@
 //! Files, as the kernel knows them.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
@@ -62,8 +62,22 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The identity of the file that this is known about.
-    pub fn of(metadata: &Metadata) -> FileIdentity {
+    /// The identity of an open file.
+    pub fn of(file: &File) -> io::Result<FileIdentity> {
+        Ok(FileIdentity::new(&file.metadata()?))
+    }
+
+    /// The identity of the file or folder at this path.
+    pub fn at(path: &Path) -> io::Result<FileIdentity> {
+        Ok(FileIdentity::new(&fs::metadata(path)?))
+    }
+
+    /// The identity of the file at `path`, about which this is known.
+    pub fn known(_: &Path, metadata: &Metadata) -> io::Result<FileIdentity> {
+        Ok(FileIdentity::new(metadata))
+    }
+
+    fn new(metadata: &Metadata) -> FileIdentity {
         FileIdentity {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -72,8 +86,8 @@ impl FileIdentity {
 }
 
 /// Whether an open file still has a name in some folder.
-pub fn has_name(metadata: &Metadata) -> bool {
-    metadata.nlink() > 0
+pub fn has_name(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() > 0)
 }
 
 /// Makes a file that is made with these options readable and writable by those alone who may do so
@@ -102,17 +116,49 @@ pub fn keep_attributes(file: &File, existing: &Metadata) {
     }
 }
 
-/// Waits until the names in an open folder are on the disk. A file system that has nothing of the
-/// kind counts as one that has done it: some file systems of networks and of user space know it for
-/// files only, and nobody can change that. SQLite and PostgreSQL ignore these errors, too.
-pub fn synchronise_folder(folder: &File) -> io::Result<()> {
-    const NOTHING_TO_DO: [i32; 4] = [libc::EINVAL, libc::EBADF, libc::ENOSYS, libc::ENOTSUP];
-    folder
-        .sync_all()
-        .or_else(|error| match error.raw_os_error() {
-            Some(code) if NOTHING_TO_DO.contains(&code) => Ok(()),
-            _ => Err(error),
-        })
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder(File);
+
+impl Folder {
+    /// Opens the folder at this path. Others may rename it meanwhile.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        open(OpenOptions::new().read(true), path).map(Folder)
+    }
+
+    /// Its identity.
+    pub fn identity(&self) -> io::Result<FileIdentity> {
+        FileIdentity::of(&self.0)
+    }
+
+    /// Waits until the names in the folder are on the disk. A file system that has nothing of the
+    /// kind counts as one that has done it: some file systems of networks and of user space know it
+    /// for files only, and nobody can change that. SQLite and PostgreSQL ignore these errors, too.
+    pub fn synchronise(&self) -> io::Result<()> {
+        const NOTHING_TO_DO: [i32; 4] = [libc::EINVAL, libc::EBADF, libc::ENOSYS, libc::ENOTSUP];
+        self.0
+            .sync_all()
+            .or_else(|error| match error.raw_os_error() {
+                Some(code) if NOTHING_TO_DO.contains(&code) => Ok(()),
+                _ => Err(error),
+            })
+    }
+
+    /// Locks the folder for this object. Returns whether nobody else has it locked. Where the file
+    /// system has no locks, nobody has it locked.
+    pub fn try_lock(&self) -> bool {
+        !matches!(self.0.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Unlocks the folder.
+    pub fn unlock(&self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// The absolute path of a file or folder without links.
+pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path)
 }
 
 /// The error for a path whose links lead in a circle.

@@ -1,13 +1,13 @@
 //! Libraries, as the loader knows them.
 
 use std::error::Error;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-use super::names;
 use crate::libraries::Scope;
 
 /// A library that is open. When this is dropped, and nobody else has it open, it is unloaded.
@@ -105,5 +105,5 @@ pub fn file_of(address: *const c_void) -> Option<PathBuf> {
 unsafe fn path_of(name: *const std::ffi::c_char) -> PathBuf {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    PathBuf::from(names::from_bytes(name.to_bytes()))
+    PathBuf::from(OsStr::from_bytes(name.to_bytes()))
 }

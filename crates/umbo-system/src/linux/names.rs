@@ -9,8 +9,8 @@ pub fn bytes(name: &OsStr) -> &[u8] {
     name.as_bytes()
 }
 
-/// The name or path of these bytes.
+/// The name or path of these bytes. None if the system has no such names; this one has all.
 #[inline]
-pub fn from_bytes(bytes: &[u8]) -> &OsStr {
-    OsStr::from_bytes(bytes)
+pub fn from_bytes(bytes: &[u8]) -> Option<&OsStr> {
+    Some(OsStr::from_bytes(bytes))
 }

@@ -34,6 +34,7 @@ use rate::RateLine;
 use state::{PartOfEpoch, State};
 use step_rows::{MOST_ROWS, StepRows};
 use umbo_base::error::{Error, Result, memory};
+use umbo_base::files::names_a_folder;
 use umbo_base::observe::log::{self, Level};
 use umbo_base::observe::switch::CHECK;
 use umbo_check::{self as equivalence, OwnedCallback};
@@ -461,9 +462,7 @@ struct Pass<'a> {
 fn check_place(path: &Path, argument: &'static str) -> Result<()> {
     let problem = match path.parent() {
         None => "names no file",
-        _ if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
-            "is a folder; give the path of a file in it"
-        }
+        _ if path.is_dir() || names_a_folder(path) => "is a folder; give the path of a file in it",
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             "there is no such folder"
         }
