@@ -293,6 +293,7 @@ static void run_checked(umbo_strategy *strategy, mistake *self) {
 
 static void of_steps(umbo_strategy *strategy, umbo_strategy *strict) {
     mistake self = {RIGHT, NULL};
+    umbo_strategy *lax;
     float number = 0;
 
     hazard("");
@@ -311,6 +312,14 @@ static void of_steps(umbo_strategy *strategy, umbo_strategy *strict) {
 
     hazard("a variable written through a view of it, after a cast");
     self.what = WRITES;
+    lax = strategy_of(0);
+    self.variable = make_variable(lax, 5, UMBO_AGGREGATION_NONE);
+    CHECK_OK(umbo_strategy_run(lax, step, NULL, &self, NULL, NULL));
+    CHECK_SAID(1, "was written through a view of it, which is for reading");
+    CHECK_OK(umbo_strategy_run(lax, step, NULL, &self, NULL, NULL));
+    CHECK(warnings == 1);
+    umbo_variable_release(self.variable);
+    umbo_strategy_release(lax);
     self.variable = make_variable(strict, 5, UMBO_AGGREGATION_NONE);
     CHECK_STATUS(umbo_strategy_run(strict, step, NULL, &self, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("was written through a view of it, which is for reading");

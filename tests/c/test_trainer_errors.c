@@ -137,6 +137,48 @@ static void written_indices(void) {
     umbo_strategy_release(options.strategy);
 }
 
+/* A function that writes the weights is told so in the first steps, if the array is small. */
+typedef struct {
+    int64_t step, first;
+} writer;
+
+static umbo_status write_weights(const umbo_rows *rows, const float *weights, float *gradient, void *user_data,
+                                 double *loss) {
+    const writer *const self = (const writer *)user_data;
+    (void)rows, (void)gradient, (void)loss;
+    if (self->step >= self->first) ((float *)(uintptr_t)weights)[0] += 1;
+    return UMBO_OK;
+}
+
+static int64_t told;
+
+static void note_written(umbo_log_level level, const char *message, void *user_data) {
+    (void)level, (void)user_data;
+    told += strstr(message, "'weights'") != NULL && strstr(message, "was written through a view of it") != NULL;
+}
+
+static void written_weights(void) {
+    static float large[(64 << 8) + 1]; /* a number more than 64 KiB */
+    static const struct {
+        int64_t first, count, is_told;
+    } cases[] = {{1, FEATURES, 1}, {2, 64 << 8, 1}, {3, FEATURES, 0}, {1, (64 << 8) + 1, 0}, {9, FEATURES, 0}};
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, note_written, NULL, NULL));
+    for (int k = 0; k < COUNT_OF(cases); ++k) {
+        umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+        const umbo_parameters parameters = array_of(large, cases[k].count);
+        umbo_trainer *trainer = NULL;
+        writer self = {0, cases[k].first};
+        told = 0;
+        options.replicas = 1;
+        CHECK_OK(umbo_trainer_create_with_arrays(1, &parameters, &options, &trainer));
+        for (self.step = 1; self.step <= 5; ++self.step)
+            CHECK_OK(umbo_trainer_step(trainer, 0, 1, write_weights, &self, NULL));
+        CHECK(told == cases[k].is_told); /* once */
+        umbo_trainer_release(trainer);
+    }
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, NULL, NULL, NULL));
+}
+
 /* The warm-up of a schedule ends before it. */
 static void schedule_of_nothing(void) {
     umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
@@ -275,6 +317,7 @@ int main(void) {
     schedule_of_nothing();
     half_rows();
     written_indices();
+    written_weights();
     options_given_together();
     arguments();
     limits();

@@ -5,6 +5,7 @@
 //! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
 
 mod creator_walk;
+pub(crate) mod first_views;
 pub mod metrics;
 pub mod replica_context;
 pub mod replica_threads;

@@ -109,7 +109,12 @@ impl StepRecord {
         };
         match context.strategy().is_strict() {
             true => self.inspected(context.replica(), outcome),
-            false => outcome,
+            false => {
+                if context.looks_at_views() {
+                    context.check_first_views();
+                }
+                outcome
+            }
         }
     }
 

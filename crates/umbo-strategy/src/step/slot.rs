@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::lending::TurnCell;
 use super::operation::Operation;
 use super::scratch::Scratch;
+use crate::context::first_views::FirstView;
 use crate::context::metrics::MetricTable;
 use crate::context::strict_callbacks::Guards;
 use crate::setup::central_storage::Strategy;
@@ -84,6 +85,7 @@ impl<R> ReplicaSlot<R> {
                 scratch: Scratch::on(device),
                 viewed: HashMap::new(),
                 guards: strict.then(Box::default),
+                first_views: Vec::new(),
             }),
         }
     }
@@ -149,6 +151,8 @@ pub(crate) struct LocalState {
     pub viewed: HashMap<usize, Variable>,
     /// The checks of a strict strategy.
     pub guards: Option<Box<Guards>>,
+    /// The views of variables that a callback has in the first steps.
+    pub first_views: Vec<FirstView>,
 }
 
 #[cfg(all(test, not(loom)))]

@@ -25,6 +25,8 @@ pub(crate) struct Steps {
     pub metrics: Mutex<MetricTable>,
     /// Whether an addition to a metric was warned of, whose sum and weight look swapped.
     pub has_warned_of_swap: AtomicBool,
+    /// Whether a write through a view of a variable was warned of.
+    pub has_warned_of_written_view: AtomicBool,
     /// Measures the steps, if that is enabled.
     pub recorder: Recorder,
 }
@@ -39,6 +41,7 @@ impl Steps {
             central: RwLock::new(()),
             metrics: Mutex::default(),
             has_warned_of_swap: AtomicBool::new(false),
+            has_warned_of_written_view: AtomicBool::new(false),
             recorder,
         }
     }

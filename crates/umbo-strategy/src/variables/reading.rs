@@ -137,17 +137,21 @@ fn seen(context: Option<&ReplicaContext>, variable: &Variable) -> (usize, Device
     )
 }
 
-/// The tensor of `variable` that a callback is shown. A strict strategy records it.
+/// The tensor of `variable` that a callback is shown. A strict strategy records it, and every
+/// strategy does so in its first steps.
 fn guarded<'a>(
     context: Option<&ReplicaContext>,
     variable: &Variable,
     value: &'a Tensor,
 ) -> Result<&'a Tensor> {
     if let Some(context) = context
-        && context.strategy().is_strict()
+        && (context.strategy().is_strict() || context.looks_at_views())
         && context.strategy().id() == variable.spec().strategy
     {
-        context.guard_view(variable, variable.visible_buffer(), value)?;
+        match context.strategy().is_strict() {
+            true => context.guard_view(variable, variable.visible_buffer(), value)?,
+            false => context.note_view(variable, value),
+        }
     }
     Ok(value)
 }
