@@ -179,8 +179,8 @@ UMBO_MUST_USE static inline umbo_status umbo_rows_gradient_row(
  */
 typedef struct umbo_parameters {
   /**
-   * The array, which stays where it is: the program reads it whenever no call of the trainer is
-   * in progress.
+   * The array, float32 in host memory, which stays where it is: the program reads it whenever no
+   * call of the trainer is in progress.
    */
   float *weights;
   /** How many numbers it has, 1 or more. */
@@ -314,6 +314,11 @@ typedef struct umbo_trainer_options {
  * Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
  * an optimizer.
  *
+ * Weights are float32, in host memory, and replicas compute on processors. `gradient_dtype` makes
+ * gradients smaller, and umbo_variable_view() gives a copy of the weights in 16 bits. Weights of
+ * float64, or on GPUs, are variables of a strategy (umbo_variable_create_in_memory()), which
+ * umbo_train_epoch() trains.
+ *
  * @param[in] count How many arrays there are, 1 or more.
  * @param[in] parameters The arrays, whose numbers are the initial values. They stay where they are
  *   until the trainer and all handles that it gave are released; only the trainer writes them.
@@ -334,7 +339,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_create_with_arrays(
 
 /**
  * Makes a trainer of one array: umbo_trainer_create_with_arrays() for weights that lie one after
- * the other, with all defaults of umbo_parameters.
+ * the other, with all defaults of umbo_parameters. They are float32 and in host memory.
  *
  * @param[in] weights The array, as `weights` of umbo_parameters. Messages name it `parameters[0]`.
  * @param[in] count How many numbers it has, 1 or more.
@@ -501,7 +506,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_set_learning_rate(
  * Saves the training to a file: arrays, optimizer, how many epochs there were, and where in an
  * epoch it is.
  *
- * @return As umbo_checkpoint_save().
+ * @return As umbo_checkpoint_save(); UMBO_STATUS_NOT_FOUND: no such folder.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_save(const umbo_trainer *trainer, const char *path);
 

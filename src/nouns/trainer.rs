@@ -21,8 +21,8 @@ use umbo_core::values::variable::{Aggregation, Synchronization};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_parameters {
-    /// The array, which stays where it is: the program reads it whenever no call of the trainer is
-    /// in progress.
+    /// The array, float32 in host memory, which stays where it is: the program reads it whenever no
+    /// call of the trainer is in progress.
     pub weights: *mut f32,
     /// How many numbers it has, 1 or more.
     pub count: i64,
@@ -121,6 +121,11 @@ pub struct umbo_trainer_options {
 
 /// Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
 /// an optimizer.
+///
+/// Weights are float32, in host memory, and replicas compute on processors. `gradient_dtype` makes
+/// gradients smaller, and umbo_variable_view() gives a copy of the weights in 16 bits. Weights of
+/// float64, or on GPUs, are variables of a strategy (umbo_variable_create_in_memory()), which
+/// umbo_train_epoch() trains.
 ///
 /// @param[in] count How many arrays there are, 1 or more.
 /// @param[in] parameters The arrays, whose numbers are the initial values. They stay where they are

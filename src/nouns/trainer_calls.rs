@@ -119,7 +119,7 @@ pub fn umbo_trainer_set_learning_rate(trainer: *mut umbo_trainer, learning_rate:
 /// Saves the training to a file: arrays, optimizer, how many epochs there were, and where in an
 /// epoch it is.
 ///
-/// @return As umbo_checkpoint_save().
+/// @return As umbo_checkpoint_save(); UMBO_STATUS_NOT_FOUND: no such folder.
 #[c_call(path(path), get(trainer))]
 pub fn umbo_trainer_save(trainer: *const umbo_trainer, path: *const c_char) {
     trainer.save(path)

@@ -261,6 +261,37 @@ static void arguments(void) {
     umbo_trainer_release(trainer);
 }
 
+/* No trainer is made, and no rate set, in a step or a scope. */
+static umbo_status make_inside(const umbo_rows *rows, const float *weights, float *gradient, void *user_data,
+                               double *loss) {
+    umbo_trainer *other = NULL;
+    (void)rows, (void)weights, (void)gradient, (void)loss;
+    CHECK_STATUS(umbo_trainer_create(refused_weights, FEATURES, NULL, &other), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_trainer_set_learning_rate((umbo_trainer *)user_data, 1), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("inside of a step");
+    CHECK_STATUS(umbo_trainer_save((umbo_trainer *)user_data, "none.umbo"), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_trainer_restore((umbo_trainer *)user_data, "none.umbo"), UMBO_STATUS_FAILED_PRECONDITION);
+    return UMBO_OK;
+}
+
+static umbo_status make_in_scope(umbo_strategy *strategy, void *user_data) {
+    umbo_trainer *other = NULL;
+    (void)strategy, (void)user_data;
+    CHECK_STATUS(umbo_trainer_create(refused_weights, FEATURES, NULL, &other), UMBO_STATUS_FAILED_PRECONDITION);
+    return UMBO_OK;
+}
+
+static void not_there(void) {
+    float weights[FEATURES] = {0};
+    umbo_strategy *strategy = NULL;
+    umbo_trainer *const trainer = trainer_with(weights, NULL);
+    CHECK_OK(umbo_trainer_step(trainer, 0, 1, make_inside, trainer, NULL));
+    CHECK_OK(umbo_trainer_strategy(trainer, &strategy));
+    CHECK_OK(umbo_strategy_scope(strategy, make_in_scope, NULL));
+    umbo_strategy_release(strategy);
+    umbo_trainer_release(trainer);
+}
+
 /* A trainer cannot be used in one of its steps. */
 static umbo_status learn_inside(const umbo_rows *rows, const float *weights, float *gradient,
                                 void *user_data, double *loss) {
@@ -321,5 +352,6 @@ int main(void) {
     options_given_together();
     arguments();
     limits();
+    not_there();
     return finish();
 }

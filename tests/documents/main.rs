@@ -8,6 +8,7 @@ mod names;
 mod paths;
 mod rules;
 mod shown_programs;
+mod trainer_errors;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
