@@ -1,7 +1,8 @@
 # Runs cargo and lays its results out as an ordinary library: the real file
 # libumbo.so.X.Y.Z, the links libumbo.so.X.Y (the SONAME) and libumbo.so, and
 # libumbo.a. Defines the target umbo_cargo and the paths UMBO_SHARED_LIBRARY,
-# UMBO_STATIC_LIBRARY and UMBO_TOOL.
+# UMBO_STATIC_LIBRARY and UMBO_TOOL. On Windows these are cargo's own umbo.dll, libumbo.dll.a (UMBO_IMPORT_LIBRARY),
+# libumbo.a and umbo.exe, which has no symbol versions.
 #
 # cargo's own libumbo.so has no symbol versions: rustc gives the linker a version script without names, and linkers take no
 # second one. So the shared library is linked here, from libumbo.a, with umbo.map.
@@ -72,6 +73,8 @@ if(UMBO_RUST_TARGET)
     string(REPLACE "-" "_" triple "${triple}")
     list(APPEND UMBO_CARGO_ENVIRONMENT "CARGO_TARGET_${triple}_LINKER=${CMAKE_C_COMPILER}")
   endif()
+elseif(WIN32 AND CMAKE_CROSSCOMPILING)
+  message(FATAL_ERROR "umbo: building for Windows needs -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake")
 elseif(CMAKE_CROSSCOMPILING)
   message(FATAL_ERROR "umbo: cross-compiling needs -DUMBO_RUST_TARGET=<Rust target triple>")
 endif()
@@ -80,7 +83,12 @@ set(UMBO_SONAME "libumbo.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(library_directory "${CMAKE_CURRENT_BINARY_DIR}/lib")
 set(UMBO_SHARED_LIBRARY "${library_directory}/libumbo.so.${PROJECT_VERSION}")
 set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
-set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo")
+set(UMBO_IMPORT_LIBRARY "")
+set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo${CMAKE_EXECUTABLE_SUFFIX}")
+if(WIN32)
+  set(UMBO_SHARED_LIBRARY "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo.dll")
+  set(UMBO_IMPORT_LIBRARY "${library_directory}/libumbo.dll.a")
+endif()
 
 separate_arguments(shared_linker_flags NATIVE_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
 # Threads and thread-locals of the library outlive dlclose: nodelete.
@@ -90,6 +98,20 @@ set(link_shared_library
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/umbo.map" -Wl,-soname,${UMBO_SONAME}
   -Wl,--gc-sections -Wl,--build-id -Wl,-O1 -Wl,-z,nodelete,-z,relro,-z,now,-z,noexecstack
   ${shared_linker_flags} -Wl,--as-needed ${UMBO_NATIVE_STATIC_LIBRARIES})
+set(shared_library_files
+  "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}" "${library_directory}/libumbo.so")
+set(make_shared_library
+  COMMAND ${link_shared_library}
+  COMMAND ${CMAKE_COMMAND} -E create_symlink
+          "libumbo.so.${PROJECT_VERSION}" "${library_directory}/${UMBO_SONAME}"
+  COMMAND ${CMAKE_COMMAND} -E create_symlink
+          "${UMBO_SONAME}" "${library_directory}/libumbo.so")
+if(WIN32)
+  set(shared_library_files "${UMBO_SHARED_LIBRARY}" "${UMBO_IMPORT_LIBRARY}")
+  set(make_shared_library
+    COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo.dll" "${UMBO_SHARED_LIBRARY}"
+    COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.dll.a" "${UMBO_IMPORT_LIBRARY}")
+endif()
 
 file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*"
      "${CMAKE_CURRENT_SOURCE_DIR}/crates/*"
@@ -103,19 +125,14 @@ file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
 
 add_custom_command(
-  OUTPUT "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}"
-         "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
+  OUTPUT ${shared_library_files} "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
   COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
           "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} ${cargo_packages} ${cargo_features} --lib --bins
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.a" "${UMBO_STATIC_LIBRARY}"
-  COMMAND ${link_shared_library}
-  COMMAND ${CMAKE_COMMAND} -E create_symlink
-          "libumbo.so.${PROJECT_VERSION}" "${library_directory}/${UMBO_SONAME}"
-  COMMAND ${CMAKE_COMMAND} -E create_symlink
-          "${UMBO_SONAME}" "${library_directory}/libumbo.so"
-  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo" "${UMBO_TOOL}"
+  ${make_shared_library}
+  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo${CMAKE_EXECUTABLE_SUFFIX}" "${UMBO_TOOL}"
   DEPENDS ${rust_sources} ${cargo_inputs}
   COMMENT "Building libumbo ${PROJECT_VERSION} with cargo (profile ${UMBO_CARGO_PROFILE})"
   USES_TERMINAL VERBATIM)

@@ -3,12 +3,13 @@
 
 set(UMBO_PACKAGE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/umbo")
 set(UMBO_INSTALLED_LIBRARIES "${CMAKE_INSTALL_LIBDIR}")
+set(UMBO_INSTALLED_PROGRAMS "${CMAKE_INSTALL_BINDIR}")
 set(UMBO_INSTALLED_HEADERS "${CMAKE_INSTALL_INCLUDEDIR}")
 set(UMBO_INSTALLED_ADAPTERS "${CMAKE_INSTALL_DATADIR}/umbo/adapters")
 configure_package_config_file(
   cmake/umboConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
   INSTALL_DESTINATION "${UMBO_PACKAGE_DIRECTORY}"
-  PATH_VARS UMBO_INSTALLED_LIBRARIES UMBO_INSTALLED_HEADERS UMBO_INSTALLED_ADAPTERS)
+  PATH_VARS UMBO_INSTALLED_LIBRARIES UMBO_INSTALLED_PROGRAMS UMBO_INSTALLED_HEADERS UMBO_INSTALLED_ADAPTERS)
 # While the major version is 0, a new minor version may break what a program was built with.
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion)
@@ -44,11 +45,18 @@ list(JOIN UMBO_NATIVE_STATIC_LIBRARIES " " UMBO_PC_LIBS_PRIVATE)
 configure_file(cmake/umbo.pc.in "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc" @ONLY)
 
 # Each file belongs to a component, of which a package of a distribution may be made.
-install(PROGRAMS "${UMBO_SHARED_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
-install(FILES "${library_directory}/${UMBO_SONAME}"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
-install(FILES "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+if(WIN32)
+  # Windows looks for libraries beside programs.
+  install(PROGRAMS "${UMBO_SHARED_LIBRARY}" DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
+  install(FILES "${UMBO_IMPORT_LIBRARY}" "${UMBO_STATIC_LIBRARY}"
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+else()
+  install(PROGRAMS "${UMBO_SHARED_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+  install(FILES "${library_directory}/${UMBO_SONAME}"
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+  install(FILES "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}"
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+endif()
 install(PROGRAMS "${UMBO_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tool)
 if(UMBO_STRIP)
   if(NOT CMAKE_OBJCOPY)

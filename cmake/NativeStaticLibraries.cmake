@@ -3,3 +3,6 @@
 # package.native_static_libraries asks rustc again and compares. They are written
 # as linker options because a plain `util` would also name a CMake target.
 set(UMBO_NATIVE_STATIC_LIBRARIES -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc)
+if(WIN32)
+  set(UMBO_NATIVE_STATIC_LIBRARIES -ladvapi32 -lkernel32 -lntdll -luserenv -lws2_32 -ldbghelp)
+endif()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -209,6 +209,10 @@ if is aarch64; then
   fi
   have qemu-aarch64-static || have qemu-aarch64 || apt_install qemu-user-static ||
     say "no qemu for AArch64; its tests are skipped"
+fi
+if is windows everything; then
+  have x86_64-w64-mingw32-gcc || apt_install gcc-mingw-w64-x86-64 || say "no MinGW; the tests for Windows are skipped"
+  have wine64 || [ -x /usr/lib/wine/wine64 ] || apt_install wine64 || say "no wine; the tests for Windows are skipped"
 fi
 if is conan; then
   have conan || pip_install conan || required "Conan 2" "install it with pip install conan"

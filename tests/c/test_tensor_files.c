@@ -9,8 +9,13 @@ static const char npy[] = "test_tensor_files.npy", npz[] = "test_tensor_files.np
         CHECK_MESSAGE(words);            \
     } while (0)
 
-/* Names of files are bytes. A function that opens files gets them as they were given. */
+/* Names of files are bytes, on Windows UTF-8. A function that opens files gets them as they were given. */
+#ifdef _WIN32
+static const char odd[] = "test_tensor_files \xe6\xa8\xa1\xc3\xa9.npy";
+static const char odd_folder[] = "test_tensor_files folder \xc3\xa9";
+#else
 static const char odd[] = "test_tensor_files \xff\xe9.npy", odd_folder[] = "test_tensor_files folder \xe9";
+#endif
 
 static umbo_status open_odd(const char *path, int64_t index, void *seen, umbo_dataset **dataset) {
     *(int *)seen += strcmp(path, odd) == 0 && index == 0;
