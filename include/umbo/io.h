@@ -207,6 +207,26 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_to_memory(
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore_from_memory(
     umbo_checkpoint *checkpoint, const void *data, size_t bytes);
 
+/** How weights are saved. By default each variable has its own type, and all are in one file. */
+typedef struct umbo_save_weights_options {
+  size_t struct_size;
+  /**
+   * UMBO_DTYPE_FLOAT16, UMBO_DTYPE_BFLOAT16, UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64: all
+   * floating-point variables are saved as this type, each number rounded to the nearest, ties to
+   * even. A finite number that would become infinite is refused. 0: each as it is.
+   */
+  umbo_dtype float_dtype;
+  /**
+   * The most bytes of elements in a file of several, unless a single variable has more. It needs
+   * a path that ends with ".json". 0: no limit.
+   */
+  size_t max_file_bytes;
+} umbo_save_weights_options;
+
+#define umbo_save_weights_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_save_weights_options), UMBO_DTYPE_NONE, 0
+#define UMBO_SAVE_WEIGHTS_OPTIONS_INIT { umbo_save_weights_options_defaults }
+
 /**
  * Names the variable that a tensor of a file is for.
  *
@@ -275,13 +295,32 @@ typedef struct umbo_load_weights_options {
   UMBO_STRUCT_SIZE(umbo_load_weights_options), 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL
 #define UMBO_LOAD_WEIGHTS_OPTIONS_INIT { umbo_load_weights_options_defaults }
 
-/** Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does. */
+/**
+ * Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
+ *
+ * @param[in] path The file. If it ends with ".json", as "model.safetensors.index.json" does, it is
+ *   an index, in the form of Hugging Face's libraries: the variables are in files beside it, whose
+ *   names are that of the index with a number of the save and of the file. Those of the index
+ *   before are removed.
+ * @param[in] options `options` may be NULL.
+ * @return As umbo_checkpoint_save(), or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: also a number too large for `float_dtype`, or more than 1000
+ *   files.
+ *
+ * Whatever fails, the path leads to the old weights or to the new ones, complete. If `float_dtype`
+ * is another type than that of variables, the call needs memory for all of them in that type.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
-    const umbo_checkpoint *checkpoint, const char *path);
+    const umbo_checkpoint *checkpoint, const char *path, const umbo_save_weights_options *options);
 
-/** Saves only the variables that were added, as umbo_checkpoint_save_to_memory() does. */
+/**
+ * Saves only the variables that were added, as umbo_checkpoint_save_to_memory() does.
+ *
+ * @param[in] options `options` may be NULL. There is no `max_file_bytes`: memory has one file.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights_to_memory(
-    const umbo_checkpoint *checkpoint, void *data, size_t capacity, size_t *length);
+    const umbo_checkpoint *checkpoint, const umbo_save_weights_options *options, void *data,
+    size_t capacity, size_t *length);
 
 /**
  * Loads values of variables from a safetensors file of any program. All other state stays as it

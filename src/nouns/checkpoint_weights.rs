@@ -1,30 +1,74 @@
 //! Weights: variables alone, for other programs and from them.
 
 use std::ffi::{CStr, CString};
+use std::num::NonZeroU64;
 
 use crate::machinery::prelude::*;
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{Checkpoint, LoadedWeights, WeightOptions};
+use umbo_core::checkpoint::{Checkpoint, LoadedWeights, SaveWeightsOptions, WeightOptions};
+
+/// How weights are saved. By default each variable has its own type, and all are in one file.
+#[c_struct]
+pub struct umbo_save_weights_options {
+    /// UMBO_DTYPE_FLOAT16, UMBO_DTYPE_BFLOAT16, UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64: all
+    /// floating-point variables are saved as this type, each number rounded to the nearest, ties to
+    /// even. A finite number that would become infinite is refused. 0: each as it is.
+    pub float_dtype: umbo_dtype,
+    /// The most bytes of elements in a file of several, unless a single variable has more. It needs
+    /// a path that ends with ".json". 0: no limit.
+    pub max_file_bytes: usize,
+}
 
 /// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
-#[c_call(path(path), get(checkpoint))]
-pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *const c_char) {
-    checkpoint.save_weights(path)
+///
+/// @param[in] path The file. If it ends with ".json", as "model.safetensors.index.json" does, it is
+///   an index, in the form of Hugging Face's libraries: the variables are in files beside it, whose
+///   names are that of the index with a number of the save and of the file. Those of the index
+///   before are removed.
+/// @param[in] options `options` may be NULL.
+/// @return As umbo_checkpoint_save(), or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: also a number too large for `float_dtype`, or more than 1000
+///   files.
+///
+/// Whatever fails, the path leads to the old weights or to the new ones, complete. If `float_dtype`
+/// is another type than that of variables, the call needs memory for all of them in that type.
+#[c_call(path(path), options(options), get(checkpoint))]
+pub fn umbo_checkpoint_save_weights(
+    checkpoint: *const umbo_checkpoint,
+    path: *const c_char,
+    options: *const umbo_save_weights_options,
+) {
+    checkpoint.save_weights_as(path, save_options(&options)?)
 }
 
 /// Saves only the variables that were added, as umbo_checkpoint_save_to_memory() does.
-#[c_call(out(length), array_out(data, capacity), get(checkpoint))]
+///
+/// @param[in] options `options` may be NULL. There is no `max_file_bytes`: memory has one file.
+#[c_call(
+    out(length),
+    array_out(data, capacity),
+    options(options),
+    get(checkpoint)
+)]
 pub fn umbo_checkpoint_save_weights_to_memory(
     checkpoint: *const umbo_checkpoint,
+    options: *const umbo_save_weights_options,
     data: *mut c_void,
     capacity: usize,
     length: *mut usize,
 ) {
     // SAFETY: the caller gives room for `capacity` bytes.
     let memory = unsafe { bytes_out(data, capacity, "capacity") }?;
-    let written = checkpoint.save_weights_to_memory(memory)?;
+    let written = checkpoint.save_weights_to_memory(memory, save_options(&options)?)?;
     length.write(written);
     check_capacity(written, capacity)
+}
+
+fn save_options(options: &umbo_save_weights_options) -> Result<SaveWeightsOptions> {
+    Ok(SaveWeightsOptions {
+        float_dtype: dtype_or_any(options.float_dtype, "options.float_dtype")?,
+        max_file_bytes: NonZeroU64::new(options.max_file_bytes as u64),
+    })
 }
 
 /// Names the variable that a tensor of a file is for.

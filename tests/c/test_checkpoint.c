@@ -85,7 +85,7 @@ static void what_does_not_fit_is_refused(void) {
     options.tensor_names = NULL;
     CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, &options));
     CHECK_OK(umbo_variable_download(a.weights, after, sizeof(after)));
-    CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file));
+    CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file, NULL));
     CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, NULL));
     umbo_variable_release(more);
     release(&a);

@@ -71,7 +71,7 @@ static void memory_has_the_bytes_of_a_file(void) {
     CHECK_FAILS(umbo_checkpoint_restore_from_memory(b.checkpoint, NULL, size),
                 UMBO_STATUS_INVALID_ARGUMENT, "data");
     CHECK_OK(umbo_checkpoint_load_weights_from_memory(b.checkpoint, bytes, size, NULL));
-    CHECK_OK(umbo_checkpoint_save_weights_to_memory(b.checkpoint, bytes, size, &weights_size));
+    CHECK_OK(umbo_checkpoint_save_weights_to_memory(b.checkpoint, NULL, bytes, size, &weights_size));
     CHECK(weights_size < size);
     CHECK_FAILS(umbo_checkpoint_restore_from_memory(b.checkpoint, bytes, weights_size),
                 UMBO_STATUS_INVALID_ARGUMENT, "no optimizer");
@@ -110,7 +110,7 @@ static void options_choose(void) {
     CHECK_OK(umbo_variable_create(strategy, "bias", floats, NULL, &variables[3]));
     CHECK_OK(umbo_checkpoint_add_variable(to, NULL, variables[2]));
     CHECK_OK(umbo_checkpoint_add_variable(to, NULL, variables[3]));
-    CHECK_OK(umbo_checkpoint_save_weights_to_memory(from, bytes, sizeof(bytes), &size));
+    CHECK_OK(umbo_checkpoint_save_weights_to_memory(from, NULL, bytes, sizeof(bytes), &size));
 
     options.prefix = "net.";
     options.allow_missing = 1;
@@ -157,8 +157,54 @@ static void options_choose(void) {
     umbo_strategy_release(strategy);
 }
 
+/* Weights in 16 bits, in one file, in memory, and in two files with an index. */
+static void exports(void) {
+    const char *const index = "test_checkpoint_weights.safetensors.index.json";
+    umbo_save_weights_options how = UMBO_SAVE_WEIGHTS_OPTIONS_INIT;
+    umbo_load_weights_options convert = UMBO_LOAD_WEIGHTS_OPTIONS_INIT;
+    const float large[3] = {1, 70000, 1.0009765625f};
+    float loaded[3] = {0, 0, 0};
+    struct model a;
+    char bytes[1024];
+    size_t size = 0;
+    make(&a, 2);
+    convert.convert_floats = 1;
+    CHECK_OK(umbo_variable_upload(a.weights, large, sizeof(large)));
+    how.float_dtype = UMBO_DTYPE_FLOAT16;
+    CHECK_FAILS(umbo_checkpoint_save_weights(a.checkpoint, file, &how), UMBO_STATUS_INVALID_ARGUMENT,
+                "options.float_dtype: float16, in which element 1");
+    how.float_dtype = UMBO_DTYPE_INT8;
+    CHECK_FAILS(umbo_checkpoint_save_weights(a.checkpoint, file, &how), UMBO_STATUS_INVALID_ARGUMENT,
+                "options.float_dtype: int8; must be float16");
+    how.float_dtype = UMBO_DTYPE_BFLOAT16;
+    CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file, &how));
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, &convert));
+    CHECK_OK(umbo_variable_download(a.weights, loaded, sizeof(loaded)));
+    CHECK(loaded[0] == 1 && loaded[1] == 70144 && loaded[2] == 1);
+    CHECK_OK(umbo_checkpoint_save_weights_to_memory(a.checkpoint, &how, bytes, sizeof(bytes), &size));
+    train(&a, 1);
+    CHECK_FAILS(umbo_checkpoint_load_weights_from_memory(a.checkpoint, bytes, size, NULL),
+                UMBO_STATUS_INVALID_ARGUMENT, "bfloat16 in the file");
+    CHECK_OK(umbo_checkpoint_load_weights_from_memory(a.checkpoint, bytes, size, &convert));
+    CHECK_OK(umbo_variable_download(a.weights, loaded, sizeof(loaded)));
+    CHECK(loaded[0] == 1 && loaded[1] == 70144 && loaded[2] == 1);
+    how.max_file_bytes = 4;
+    CHECK_FAILS(umbo_checkpoint_save_weights(a.checkpoint, file, &how), UMBO_STATUS_INVALID_ARGUMENT,
+                "options.max_file_bytes: is given, and");
+    CHECK_FAILS(umbo_checkpoint_save_weights_to_memory(a.checkpoint, &how, bytes, sizeof(bytes), &size),
+                UMBO_STATUS_INVALID_ARGUMENT, "options.max_file_bytes: is given, and memory");
+    CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, index, &how));
+    train(&a, 1);
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, index, &convert));
+    CHECK_OK(umbo_variable_download(a.weights, loaded, sizeof(loaded)));
+    CHECK(loaded[0] == 1 && loaded[1] == 70144 && loaded[2] == 1);
+    release(&a);
+    CHECK(remove(file) == 0 && remove(index) == 0);
+}
+
 int main(void) {
     memory_has_the_bytes_of_a_file();
     options_choose();
+    exports();
     return finish();
 }

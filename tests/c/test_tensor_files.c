@@ -46,7 +46,7 @@ static void check_odd_names(const umbo_tensor *tensor) {
     CHECK_OK(umbo_checkpoint_create(strategy, &checkpoint));
     CHECK_OK(umbo_checkpoint_save(checkpoint, odd));
     CHECK_OK(umbo_checkpoint_restore(checkpoint, odd));
-    CHECK_OK(umbo_checkpoint_save_weights(checkpoint, odd));
+    CHECK_OK(umbo_checkpoint_save_weights(checkpoint, odd, NULL));
     CHECK_OK(umbo_checkpoint_load_weights(checkpoint, odd, NULL));
     /* What an earlier run of this test that failed may have left. */
     snprintf(path, sizeof(path), "%s/step-000000000001.safetensors", odd_folder);

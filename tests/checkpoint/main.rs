@@ -2,6 +2,7 @@
 
 mod apart;
 mod arrays;
+mod exports;
 mod files;
 #[path = "../fresh/mod.rs"]
 mod fresh;

@@ -4,7 +4,7 @@ use std::fs;
 use std::mem::MaybeUninit;
 
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{LoadedWeights, WeightOptions};
+use umbo_core::checkpoint::{LoadedWeights, SaveWeightsOptions, WeightOptions};
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::strategy::variables::read;
 use umbo_core::tensor::DType;
@@ -42,7 +42,10 @@ fn memory_has_the_bytes_of_a_file() {
     let whole = in_memory(|memory| from.checkpoint.save_to_memory(memory));
     assert!(whole == bytes(&path));
     from.checkpoint.save_weights(&path).unwrap();
-    let weights = in_memory(|memory| from.checkpoint.save_weights_to_memory(memory));
+    let weights = in_memory(|memory| {
+        from.checkpoint
+            .save_weights_to_memory(memory, SaveWeightsOptions::default())
+    });
     assert!(weights == bytes(&path));
 
     let to = Scene::new("adam", Feature::Accumulation, 2);
@@ -91,7 +94,11 @@ fn bytes_in_memory_are_refused_as_those_of_files_are() {
         .restore_from_memory(&good[..good.len() - 1]);
     let message = error.unwrap_err().to_string();
     assert!(message.starts_with("'data': damaged"), "{message}");
-    let weights = in_memory(|memory| scene.checkpoint.save_weights_to_memory(memory));
+    let weights = in_memory(|memory| {
+        scene
+            .checkpoint
+            .save_weights_to_memory(memory, SaveWeightsOptions::default())
+    });
     let error = scene.checkpoint.restore_from_memory(&weights).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument);
     assert!(error.to_string().starts_with("data: "), "{error}");
@@ -110,7 +117,8 @@ fn floats_are_converted_if_the_options_say_so() {
     let to = umbo_core::checkpoint::Checkpoint::new(&narrow);
     let float = variable(&narrow, "a", &[5], DType::Float32);
     to.add("a", std::sync::Arc::new(float.clone())).unwrap();
-    let weights = in_memory(|memory| from.save_weights_to_memory(memory));
+    let weights =
+        in_memory(|memory| from.save_weights_to_memory(memory, SaveWeightsOptions::default()));
     let file = CheckpointFile::in_memory(&weights).unwrap();
     let prefixed = |convert_floats| WeightOptions {
         prefix: "net/",
@@ -129,7 +137,8 @@ fn floats_are_converted_if_the_options_say_so() {
         .collect();
     assert_eq!(values(&read(&float).unwrap()), rounded);
     // And back: each float32 is a float64.
-    let weights = in_memory(|memory| to.save_weights_to_memory(memory));
+    let weights =
+        in_memory(|memory| to.save_weights_to_memory(memory, SaveWeightsOptions::default()));
     let file = CheckpointFile::in_memory(&weights).unwrap();
     let pairs = [("net/a", "a")];
     let options = WeightOptions {
@@ -145,7 +154,11 @@ fn floats_are_converted_if_the_options_say_so() {
 fn names_are_mapped_and_what_is_left_is_reported() {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     scene.train(2);
-    let weights = in_memory(|memory| scene.checkpoint.save_weights_to_memory(memory));
+    let weights = in_memory(|memory| {
+        scene
+            .checkpoint
+            .save_weights_to_memory(memory, SaveWeightsOptions::default())
+    });
     let file = CheckpointFile::in_memory(&weights).unwrap();
     let names = file.names();
     let (first, second) = (names[0], names[1]);

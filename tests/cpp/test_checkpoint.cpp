@@ -81,6 +81,14 @@ void saves_and_restores() {
     other.step();
     other.checkpoint.load_weights(file);
     CHECK(other.values() == before);
+    umbo::save_weights_options in_double;
+    in_double.float_dtype = umbo::dtype::float64;
+    umbo::load_weights_options converted;
+    converted.convert_floats = true;
+    other.checkpoint.save_weights(file, in_double);
+    other.step();
+    other.checkpoint.load_weights(file, converted);
+    CHECK(other.values() == before);
     bool refused = false;
     try {
         other.checkpoint.restore(file);

@@ -288,7 +288,7 @@ static void use_own_memory(void) {
     CALL(umbo_checkpoint_create(all.strategy, &all.checkpoint));
     CALL(umbo_checkpoint_add_variable(all.checkpoint, NULL, two[0]));
     CALL(umbo_checkpoint_add_variable(all.checkpoint, NULL, two[1]));
-    CALL(umbo_checkpoint_save_weights_to_memory(all.checkpoint, saved, sizeof(saved), &length));
+    CALL(umbo_checkpoint_save_weights_to_memory(all.checkpoint, NULL, saved, sizeof(saved), &length));
     flat[LARGE] = 7;
     CALL(umbo_variable_upload_flat(2, two, flat, sizeof(flat)));
     CALL(umbo_checkpoint_load_weights_from_memory(all.checkpoint, saved, length, NULL));

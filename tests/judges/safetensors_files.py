@@ -71,7 +71,7 @@ def both_ways(kind, shape):
         assert (why := model.load(theirs)) is None, why
         if kind != "float16":  # which views of the binding do not show
             same(model.values(), arrays)
-        check(lib.umbo_checkpoint_save_weights(model.checkpoint, os.fsencode(ours)))
+        check(lib.umbo_checkpoint_save_weights(model.checkpoint, os.fsencode(ours), ffi.NULL))
         same(load_file(ours), arrays)
         check(lib.umbo_checkpoint_save(model.checkpoint, os.fsencode(ours)))
         same(load_file(ours), arrays)
@@ -88,7 +88,7 @@ class Agreement:
         self.accepted = self.refused = 0
         plain, own = os.path.join(folder, "plain"), os.path.join(folder, "own")
         save_file(self.ARRAYS, plain, {"format": "np"})
-        check(lib.umbo_checkpoint_save_weights(self.model.checkpoint, os.fsencode(own)))
+        check(lib.umbo_checkpoint_save_weights(self.model.checkpoint, os.fsencode(own), ffi.NULL))
         self.files = [open(path, "rb").read() for path in (plain, own)]
 
     def theirs(self):

@@ -134,7 +134,7 @@ static void load_and_compare(umbo_strategy *strategy, umbo_variable *const *vari
     CHECK_OK(umbo_checkpoint_add_variable(checkpoint, NULL, variables[0]));
     CHECK_OK(umbo_checkpoint_add_variable(checkpoint, NULL, variables[1]));
     if (epoch == 0 && is_alone && shared->length == 0)
-        CHECK_OK(umbo_checkpoint_save_weights_to_memory(checkpoint, shared->weights, MOST_BYTES, &shared->length));
+        CHECK_OK(umbo_checkpoint_save_weights_to_memory(checkpoint, NULL, shared->weights, MOST_BYTES, &shared->length));
     if (epoch == EPOCHS - 1) {
         CHECK_OK(umbo_checkpoint_load_weights_from_memory(checkpoint, shared->weights, shared->length, NULL));
         CHECK_OK(umbo_variable_download_flat(2, variables, seen->loaded, sizeof(seen->loaded)));

@@ -89,6 +89,26 @@ pub(super) fn converted(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
     )
 }
 
+/// The first element that has become infinite in a conversion, with its value before.
+pub(super) fn first_overflow(before: &Tensor, after: &Tensor) -> Result<Option<(usize, f64)>> {
+    for_float!(
+        before.dtype(), From => for_float!(
+            after.dtype(), To => {
+                let (before, after) = (before.reading()?, after.reading()?);
+                let before: &[From] = before.as_slice().ok_or_else(unexpected)?;
+                let after: &[To] = after.as_slice().ok_or_else(unexpected)?;
+                let mut pairs = before.iter().zip(after).enumerate();
+                Ok(pairs.find_map(|(element, (&one, &other))| {
+                    let one = one.widened();
+                    (one.is_finite() && other.widened().is_infinite()).then_some((element, one))
+                }))
+            },
+            else Err(unexpected())
+        ),
+        else Err(unexpected())
+    )
+}
+
 fn unexpected() -> Error {
     Error::Internal("a tensor that is converted is not of contiguous floats".into())
 }

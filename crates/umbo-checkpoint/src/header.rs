@@ -1,4 +1,4 @@
-//! The header of a file: what safetensors prescribes, and two entries of Umbo's in its metadata.
+//! The header of a file: what safetensors prescribes, and entries of Umbo's in its metadata.
 //!
 //! Safetensors has texts alone in the metadata. One entry is a text of JSON, a
 //! [`CheckpointMetadata`]; the other is the checksum of this text. So a file tells damage from
@@ -25,6 +25,10 @@ const CHECKPOINT: &str = "umbo.checkpoint";
 
 /// The name of the entry with the checksum of the text.
 const CHECKSUM: &str = "umbo.crc32";
+
+/// An entry of files for other programs: Hugging Face's libraries refuse a file with metadata that
+/// names none of the frameworks that they know.
+const FRAMEWORK: (&str, &str) = ("format", "pt");
 
 /// The longest header that is read. The limit is that of the `safetensors` crate.
 pub(super) const LONGEST: u64 = 100_000_000;
@@ -90,8 +94,12 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[Crc32]) -> Result<Encoded
     };
     let text = serde_json::to_string(&checkpoint).map_err(unwritten)?;
     let crc32 = Crc32::of(text.as_bytes());
+    let mut metadata = BTreeMap::from([(CHECKPOINT, text), (CHECKSUM, crc32.to_string())]);
+    if snapshot.is_for_others {
+        metadata.insert(FRAMEWORK.0, FRAMEWORK.1.to_owned());
+    }
     let header = Header {
-        metadata: BTreeMap::from([(CHECKPOINT, text), (CHECKSUM, crc32.to_string())]),
+        metadata,
         tensors: infos,
     };
     let mut bytes = vec![0; LENGTH_BYTES];

@@ -16,7 +16,7 @@ use umbo_base::files::Place;
 use umbo_input::sources::file::{self, damaged};
 
 /// The largest number of files that an index may name. Each of them is open during a load.
-const MOST_FILES: usize = 1000;
+pub(super) const MOST_FILES: usize = 1000;
 
 /// Whether the file at `path` is taken for an index.
 pub(super) fn is_index(path: &Path) -> bool {

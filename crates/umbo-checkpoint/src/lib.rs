@@ -15,6 +15,7 @@
 //!   leads to later; `homes`: which training saves there; `background`: the writing thread.
 //! - [`weight_files`]: variables alone, from files of any program; `conversion`: from tensors of
 //!   another floating-point type; `index_file`: from several files with an index.
+//!   [`weight_export`]: variables alone, written for other programs.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/internals/formats.md`.
@@ -51,6 +52,7 @@ mod snapshot;
 mod source;
 mod strings;
 mod wanted;
+pub mod weight_export;
 pub mod weight_files;
 mod writer;
 
@@ -60,4 +62,5 @@ pub use manager_options::ManagerOptions;
 pub use objects::string::LONGEST_STRING;
 pub use saveable::Saveable;
 pub use strings::saved_string;
+pub use weight_export::SaveWeightsOptions;
 pub use weight_files::{LoadedWeights, MapName, WeightOptions};

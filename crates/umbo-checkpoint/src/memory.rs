@@ -26,12 +26,6 @@ impl Checkpoint {
         self.with_state(|snapshot| snapshot.write_to_memory(memory))
     }
 
-    /// Writes the bytes to `memory` that [`Checkpoint::save_weights`] would write to a file, and
-    /// returns their number, as [`Checkpoint::save_to_memory`].
-    pub fn save_weights_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
-        self.with_weights(|snapshot| snapshot.write_to_memory(memory))
-    }
-
     /// The same bytes in memory of the library, for another checkpoint of this process.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         self.with_state(|snapshot| {
@@ -57,7 +51,7 @@ impl Checkpoint {
 impl Snapshot {
     /// Writes the bytes of a file with these contents, if they fit. Returns their number in any
     /// case.
-    fn write_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
+    pub(super) fn write_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
         // Checksums have the same number of digits, whatever they are.
         let unknown = vec![Crc32(0); self.tensors.len()];
         let mut size = header::encode(self, &unknown)?.bytes.len();

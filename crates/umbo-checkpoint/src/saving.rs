@@ -25,6 +25,7 @@ use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_optim::Gradients;
 use umbo_strategy::context::strict_callbacks::mistake;
+use umbo_tensor::Tensor;
 
 impl Checkpoint {
     /// Copies all state between two steps: waits for the step in progress. The positions of
@@ -134,26 +135,25 @@ impl Checkpoint {
         unsafe { self.recorded(true, |snapshot| write(&snapshot)) }
     }
 
-    /// Replaces the file at `path` by one with the variables alone, for other programs and for
-    /// [`Checkpoint::load_weights`]. It waits for the step in progress.
-    pub fn save_weights(&self, path: &Path) -> Result<()> {
-        replace(self.with_weights(|snapshot| snapshot.begin(path))?)
-    }
-
-    /// Calls `write` with the variables alone, before the next step can begin.
-    pub(super) fn with_weights<R>(&self, write: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
+    /// Calls `write` with the variables alone, before the next step can begin. It drops the
+    /// snapshot. `convert` makes the tensor of a variable that is saved.
+    pub(super) fn with_weights<R>(
+        &self,
+        convert: impl Fn(&str, Tensor) -> Result<Tensor>,
+        write: impl FnOnce(Snapshot) -> Result<R>,
+    ) -> Result<R> {
         let quiet = self.strategy().lock_between_steps()?;
         let mut snapshot = Snapshot {
             steps: quiet.steps(),
+            is_for_others: true,
             ..Snapshot::default()
         };
         for (name, variable) in self.variables() {
             let mut record = ObjectRecord::default();
             // SAFETY: the strategy is quiet until all is written.
             unsafe { record.share_state_of(self.strategy().id()) };
-            snapshot
-                .tensors
-                .push((name.clone(), value_of(&variable, &record)?));
+            let value = convert(&name, value_of(&variable, &record)?)?;
+            snapshot.tensors.push((name.clone(), value));
             let kind = variable.kind().to_owned();
             let properties = Map::new();
             snapshot
@@ -161,8 +161,7 @@ impl Checkpoint {
                 .insert(name, SavedObject { kind, properties });
         }
         snapshot.sort();
-        let written = write(&snapshot);
-        drop(snapshot);
+        let written = write(snapshot);
         drop(quiet);
         written
     }

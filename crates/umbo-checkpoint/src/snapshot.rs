@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub(super) steps: u64,
     /// A probable mistake of the program, for a warning.
     pub(super) warning: Option<String>,
+    /// The file is for other programs, too: variables alone.
+    pub(super) is_for_others: bool,
     /// A manager's notes about the file.
     pub(super) manager: Option<ManagerNotes>,
 }

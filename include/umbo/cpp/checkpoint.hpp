@@ -16,6 +16,12 @@
 
 UMBO_DETAIL_BEGIN
 
+// How weights are saved; see umbo_save_weights_options.
+struct save_weights_options {
+    umbo::dtype float_dtype = umbo::dtype::none; // none: each as it is
+    std::size_t max_file_bytes = 0;
+};
+
 // The weights that are loaded, and from which tensors; see umbo_load_weights_options.
 struct load_weights_options {
     bool convert_floats = false;
@@ -35,6 +41,13 @@ struct loaded_weights {
 };
 
 namespace detail {
+
+inline umbo_save_weights_options to_c(const save_weights_options &how) {
+    umbo_save_weights_options raw = UMBO_SAVE_WEIGHTS_OPTIONS_INIT;
+    raw.float_dtype = to_c(how.float_dtype);
+    raw.max_file_bytes = how.max_file_bytes;
+    return raw;
+}
 
 // The bytes that a function writes into room that is large enough.
 template <class Write>
@@ -193,9 +206,10 @@ public:
         return check(umbo_checkpoint_restore(get(), path.c_str()));
     }
 
-    // The variables alone.
-    returned<void> save_weights(const std::string &path) const {
-        return check(umbo_checkpoint_save_weights(get(), path.c_str()));
+    // The variables alone. A path that ends with ".json" is that of an index of several files.
+    returned<void> save_weights(const std::string &path, const save_weights_options &how = {}) const {
+        const umbo_save_weights_options options = detail::to_c(how);
+        return check(umbo_checkpoint_save_weights(get(), path.c_str(), &options));
     }
 
     // The bytes of the file that save() would write.
@@ -213,9 +227,10 @@ public:
     }
 
     // The bytes of the file that save_weights() would write.
-    returned<std::vector<std::uint8_t>> save_weights_to_memory() const {
+    returned<std::vector<std::uint8_t>> save_weights_to_memory(const save_weights_options &how = {}) const {
+        const umbo_save_weights_options options = detail::to_c(how);
         return detail::bytes_of([&](void *data, std::size_t capacity, std::size_t *size) {
-            return umbo_checkpoint_save_weights_to_memory(get(), data, capacity, size);
+            return umbo_checkpoint_save_weights_to_memory(get(), &options, data, capacity, size);
         });
     }
 
