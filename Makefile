@@ -65,7 +65,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
   test-aarch64 test-windows test-conan test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist clean
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -350,6 +350,9 @@ adoption: ## Count the lines that Umbo takes in programs without it, and measure
 dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
 	@scripts/setup.sh build
 	@SMALL=$(SMALL) scripts/dist.sh $(if $(SMALL),build/small/dist)
+
+sbom: ## Write the library's bill of materials in CycloneDX, from Cargo.lock: build/sbom/umbo.cdx.json
+	@scripts/sbom.py $(WORK)/sbom/umbo.cdx.json
 
 clean: ## Remove everything that was built
 	@rm -rf build target

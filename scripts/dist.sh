@@ -4,6 +4,9 @@
 # library, and trains an example that finds it by find_package. Crates of library, attributes and tool are packed, too, and built
 # from what was packed. With SMALL=yes nothing is built: cargo finds all crates in the archive.
 #
+# The archive has the library's bill of materials in it, umbo.cdx.json, which lies beside it, too, with SHA256SUMS of both.
+# It is made twice, in two folders and with two masks of rights, and has to be the same byte by byte.
+#
 #   scripts/dist.sh [FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,18 +14,33 @@ folder=${1:-build/dist}
 name=umbo-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 cargo package --quiet --locked --allow-dirty ${SMALL:+--no-verify} $(printf -- "--package %s " $(sed -n 's/^name = "\(umbo[a-z-]*\)"$/\1/p' crates/*/Cargo.toml)) --package umbo-macros --package umbo --package umbo-tool
 rm -rf "$folder"
-mkdir -p "$folder/made/$name" "$folder/tried"
-git archive HEAD | tar x -C "$folder/made/$name"
-(
-  cd "$folder/made/$name"
-  mkdir .cargo
-  cargo vendor --locked >.cargo/config.toml 2>vendor.log || { cat vendor.log >&2; exit 1; }
-  rm vendor.log
-)
-# The same commit gives the same bytes.
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
-  -C "$folder/made" -c "$name" | gzip -n >"$folder/$name.tar.gz"
-rm -rf "$folder/made"
+mkdir -p "$folder/tried"
+folder=$(cd "$folder" && pwd)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+# pack FOLDER: the archive and the bill of materials into that folder. The same commit gives the same bytes.
+pack() {
+  mkdir -p "$1/$name"
+  git archive HEAD | tar x -C "$1/$name"
+  (
+    cd "$1/$name"
+    mkdir .cargo
+    cargo vendor --locked >.cargo/config.toml 2>vendor.log || { cat vendor.log >&2; exit 1; }
+    rm vendor.log
+    scripts/sbom.py umbo.cdx.json
+    cp umbo.cdx.json ..
+  )
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=u,go-w --mtime="@$SOURCE_DATE_EPOCH" \
+    -C "$1" -c "$name" | gzip -n >"$1/$name.tar.gz"
+  rm -rf "${1:?}/$name"
+}
+pack "$folder"
+(umask 077 && pack "$folder/again/elsewhere" >/dev/null)
+for file in "$name.tar.gz" umbo.cdx.json; do cmp "$folder/$file" "$folder/again/elsewhere/$file"; done
+rm -rf "$folder/again"
+echo "two archives, made in two folders, are equal"
+(cd "$folder" && sha256sum "$name.tar.gz" umbo.cdx.json >SHA256SUMS)
 echo "$folder/$name.tar.gz, $(du -h "$folder/$name.tar.gz" | cut -f 1)"
 
 tar xzf "$folder/$name.tar.gz" -C "$folder/tried"
