@@ -65,7 +65,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
   test-aarch64 test-windows test-conan test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom clean
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -353,6 +353,12 @@ dist: ## Make an archive of the sources with all crates, which builds without a 
 
 sbom: ## Write the library's bill of materials in CycloneDX, from Cargo.lock: build/sbom/umbo.cdx.json
 	@scripts/sbom.py $(WORK)/sbom/umbo.cdx.json
+
+wheel: ## Make a wheel for pip with library, headers, CMake files and the Python binding: build/wheel
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory install
+	@$(call section,Wheel)
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) scripts/wheel.py $(PREFIX) $(WORK)/wheel
 
 clean: ## Remove everything that was built
 	@rm -rf build target

@@ -45,7 +45,7 @@ missing() {
     docs) command -v doxygen >/dev/null || echo doxygen ;;
     demo-mpi) [ -x build/mpi/mpich/bin/mpiexec ] || echo "MPICH 5" ;;
     test-engines) [ -n "$(find build/engines/venv -name ggml-opt.h -print -quit 2>/dev/null)" ] || echo ggml ;;
-    bench-peers | bench-check | bench-loops | bench-engines | adoption | flaky | dist | sbom) command -v python3 >/dev/null || echo python3 ;;
+    bench-peers | bench-check | bench-loops | bench-engines | adoption | flaky | dist | sbom | wheel) command -v python3 >/dev/null || echo python3 ;;
   esac
 }
 
@@ -60,7 +60,7 @@ run() {
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
       small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-engines | small.test-windows | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
-      small.pictures | small.dist | small.sbom | small.bench-peers | small.bench-loops | small.bench-engines | small.adoption)
+      small.pictures | small.dist | small.sbom | small.wheel | small.bench-peers | small.bench-loops | small.bench-engines | small.adoption)
       make --no-print-directory "$1" SMALL=yes ${INSTALLED:+INSTALLED=$INSTALLED}
       ;;
     small.*)
@@ -80,7 +80,7 @@ tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || tru
 group() {
   case $how.$1 in
     small.help | small.setup | small.install) echo before ;;
-    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-large | small.test-windows | small.bench | small.dist | small.sbom | small.docs) echo cargo ;;
+    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-large | small.test-windows | small.bench | small.dist | small.sbom | small.wheel | small.docs) echo cargo ;;
     small.bench-peers | small.bench-loops | small.bench-engines | small.adoption) echo measured ;;
     *) echo others ;;
   esac
