@@ -235,6 +235,7 @@ if is test everything; then
     say "no Chromium; the test of a trace's page is skipped"
 fi
 if is everything; then
+  have meson || pip_install meson || say "no Meson; its test is skipped"
   have tcc || apt_install tcc || say "no tcc; its test of the headers is skipped"
   have musl-gcc || apt_install musl-tools || say "no musl; its test of the headers is skipped"
   have clang-19 || apt_install clang-19 || say "no clang 19; the tests of the kernels' PTX are skipped"

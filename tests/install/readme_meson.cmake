@@ -1,0 +1,15 @@
+# The documents' meson.build as it is printed, with README's first program beside it: built and run.
+include("${CMAKE_CURRENT_LIST_DIR}/step.cmake")
+include("${SOURCE_DIR}/tests/readme/block.cmake")
+
+set(folder "${WORK_DIR}-readme/meson")
+file(REMOVE_RECURSE "${folder}")
+file(MAKE_DIRECTORY "${folder}")
+take_block(first.c "${folder}/first.c")
+take_block(meson/meson.build "${folder}/meson.build")
+file(GLOB_RECURSE description "${PREFIX}/umbo.pc")
+get_filename_component(descriptions "${description}" DIRECTORY)
+set(with "${CMAKE_COMMAND}" -E env "CC=${C_COMPILER}" "NINJA=${NINJA}")
+step("meson setup" ${with} "${MESON}" setup "${folder}/build" "${folder}" "--pkg-config-path=${descriptions}")
+step("meson compile" ${with} "${MESON}" compile -C "${folder}/build")
+expect_output(meson "${folder}" "${folder}/build/first")
