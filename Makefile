@@ -320,13 +320,13 @@ bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell
 	@$(call section,Benchmarks as they were)
 	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --check
 
-bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/performance.md
-	@scripts/writable.sh $(DOCUMENTS)/performance.md
+bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/internals/updates.md
+	@scripts/writable.sh $(DOCUMENTS)/internals/updates.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Updates beside loops written by hand)
-	@$(if $(SMALL),cp docs/performance.md $(DOCUMENTS))
-	@benches/peers/loops.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/performance.md \
+	@$(if $(SMALL),cp docs/internals/updates.md $(DOCUMENTS)/internals)
+	@benches/peers/loops.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/updates.md \
 	  $(if $(SMALL),--elements 65536 --busy)
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md

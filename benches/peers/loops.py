@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures updates beside the loops that an expert writes by hand, and writes the table of docs/performance.md.
+"""Measures updates beside the loops that an expert writes by hand, and writes the table of docs/internals/updates.md.
 
     benches/peers/loops.py [--prefix FOLDER] [--rounds N] [--elements LIST] [--output FILE] [--busy]
 

@@ -30,6 +30,35 @@ const PHRASES: [&str; 15] = [
     "In turns",
 ];
 
+/// Phrases that stand on no page that users read. Sources may have them.
+const ON_PAGES: [&str; 20] = [
+    // Bit-identical.
+    "same bits",
+    "the bits of",
+    // Except for.
+    " but for ",
+    // Compared with.
+    "beside LibTorch",
+    "beside torch",
+    "beside PyTorch",
+    "beside Keras",
+    "beside the engine",
+    "beside a loop",
+    // Past its end.
+    "behind its end",
+    "behind the end",
+    // It deadlocks, or has no limit.
+    " for ever",
+    "in a circle",
+    "of use for",
+    "no lead over",
+    "somebody",
+    "nobody stopped",
+    "figures here of days",
+    "in any case",
+    "never was a",
+];
+
 /// Verbs behind which "no" and a noun deny what something is: it is not a row.
 const DENYING: [&str; 4] = [" is no ", " are no ", " was no ", " were no "];
 
@@ -124,6 +153,20 @@ fn comments_begin_with_nouns_and_banned_phrases_are_not_used() {
         let path = path.strip_prefix(root).unwrap_or(&path).display();
         let lines = mistakes(&text).into_iter();
         found.extend(lines.map(|(number, mistake)| format!("{path}:{number}: {mistake}")));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn pages_of_users_have_no_phrase_over_which_readers_stumble() {
+    let mut found = Vec::new();
+    for page in super::figures::of_users() {
+        let text = fs::read_to_string(&page).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let phrases = ON_PAGES.iter().filter(|phrase| has_phrase(line, phrase));
+            let page = page.display();
+            found.extend(phrases.map(|phrase| format!("{page}:{}: '{phrase}'", number + 1)));
+        }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

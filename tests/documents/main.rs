@@ -2,6 +2,7 @@
 
 mod architecture;
 mod english;
+mod figures;
 mod formats;
 mod hazards;
 mod names;

@@ -9,7 +9,7 @@ sys.path.insert(0, str(HERE))
 import suite
 from frame import Case
 
-TITLE = "Training cases, beside Keras' `fit` and PyTorch's DDP ([from-tensorflow.md](../from-tensorflow.md#who-trains-as-if-there-were-one-replica))"
+TITLE = "Training cases, beside Keras' `fit` and PyTorch's DDP ([one-replica.md](one-replica.md))"
 JUDGE = ["tensorflow-cpu", "keras", "torch"]
 
 
@@ -57,4 +57,4 @@ def cases(small):
         yield Case(case["id"], lambda case=case: right("umbo", case, suite.umbo(trainer, case)))
     yield Case("the others are right in the plainest case", comparable)
     if not small:
-        yield Case("docs/from-tensorflow.md is written", page)
+        yield Case("docs/internals/one-replica.md is written", page)

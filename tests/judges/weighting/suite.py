@@ -2,7 +2,7 @@
 """Workers, replicas and accumulated batches against one replica: who trains as if there were one.
 
 suite.py PROGRAM: compares what Umbo gives with reference.py, case by case; PROGRAM is what umbo.c makes. Exit code 77
-without NumPy. As a judge (run.py weighting) other systems are compared, too, and docs/from-tensorflow.md is written."""
+without NumPy. As a judge (run.py weighting) other systems are compared, too, and docs/internals/one-replica.md is written."""
 import datetime
 import importlib.metadata
 import importlib.util
@@ -15,7 +15,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-PAGE = ROOT / os.environ.get("JUDGES_DOCUMENTS", "docs") / "from-tensorflow.md"
+PAGE = ROOT / os.environ.get("JUDGES_DOCUMENTS", "docs") / "internals/one-replica.md"
 BEGIN, END = "<!-- compared: begin -->", "<!-- compared: end -->"
 FIELDS = ("workers", "replicas", "reduction", "batch", "examples", "accumulation", "clip_norm", "loss_scale", "epochs")
 WORDS = {"weights": "weights", "loss": "loss", "error": "metric", "norm": "norm"}
@@ -133,7 +133,7 @@ def write(verdicts):
     own = (ROOT / "Cargo.toml").read_text().split('version = "')[1].split('"')[0]
     versions = [f"{name} {importlib.metadata.version(name)}" for names in PACKAGES.values() for name in names]
     lines += ["", f"Umbo {own}, {', '.join(versions)}; {datetime.date.today():%B %Y}."]
-    text = (PAGE if PAGE.exists() else ROOT / "docs/from-tensorflow.md").read_text()
+    text = (PAGE if PAGE.exists() else ROOT / "docs/internals/one-replica.md").read_text()
     before, rest = text.split(BEGIN)
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(before + "\n".join([BEGIN, *lines, END]) + rest.split(END)[1])
