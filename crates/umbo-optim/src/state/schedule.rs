@@ -225,7 +225,7 @@ impl NamedSchedule {
             ScheduleKind::Constant => 1.0,
             ScheduleKind::Linear => 1.0 - (1.0 - final_factor) * part(),
             ScheduleKind::Cosine => half_wave(1.0, final_factor, part()),
-            ScheduleKind::Step { factor, interval } => factor.powf((past / interval) as f64),
+            ScheduleKind::Step { factor, interval } => libm::pow(factor, (past / interval) as f64),
             ScheduleKind::Plateau(_) | ScheduleKind::OneCycle { .. } => plateau.factor,
         }
     }
@@ -256,9 +256,10 @@ impl NamedSchedule {
     }
 }
 
-/// Half a wave of the cosine from one number to another, of which `part` is past.
+/// Half a wave of the cosine from one number to another, of which `part` is past. The cosine is not
+/// the system's, which differs between systems.
 fn half_wave(from: f64, to: f64, part: f64) -> f64 {
-    to + (from - to) * (1.0 + (PI * part).cos()) / 2.0
+    to + (from - to) * (1.0 + libm::cos(PI * part)) / 2.0
 }
 
 fn check_part(argument: &'static str, part: f64) -> Result<()> {
