@@ -18,6 +18,7 @@
 #include "early_stop.c"
 #include "evaluate.c"
 #include "files.c"
+#include "fine_tune.c"
 #include "layers.c"
 #include "loader.c"
 #include "metrics.c"
@@ -382,6 +383,77 @@ static void averages(program *p) {
   umbo_optimizer_release(sgd);
 }
 
+/* Both variables have gradients of 1. */
+static umbo_status tune(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
+  umbo_gradients *gradients = data;
+  umbo_view gradient;
+  (void)batch, (void)result;
+  for (int i = 0; i < 2; ++i) {
+    UMBO_TRY(umbo_gradients_view(gradients, ctx, i, UMBO_GRADIENT_OVERWRITE, &gradient));
+    *(float *)gradient.mutable_data = 1;
+  }
+  return umbo_gradients_submit_weighted(gradients, ctx, 1);
+}
+
+/* Variables of one element each, and a checkpoint that has them under the names of others. */
+static umbo_checkpoint *make_model(umbo_strategy *strategy, const float *values, umbo_variable **net) {
+  const char *const here[NET] = {"lower", "upper", "head"};
+  const char *const elsewhere[NET] = {"model.encoder.lower", "model.encoder.upper", "model.head"};
+  umbo_checkpoint *weights = NULL;
+  UMBO_CHECK(umbo_checkpoint_create(strategy, &weights));
+  for (int i = 0; i < NET; ++i) {
+    UMBO_CHECK(umbo_variable_create_drawn(strategy, here[i], UMBO_DTYPE_FLOAT32, 0, NULL, UMBO_INITIAL_ZEROS, 0,
+                                          &net[i]));
+    UMBO_CHECK(umbo_variable_upload(net[i], &values[i], sizeof(float)));
+    UMBO_CHECK(umbo_checkpoint_add_variable(weights, elsewhere[i], net[i]));
+  }
+  return weights;
+}
+
+static float only_element(const umbo_variable *variable) {
+  float value = 0;
+  UMBO_CHECK(umbo_variable_download(variable, &value, sizeof(value)));
+  return value;
+}
+
+static void fine_tunes(program *p) {
+  const float pretrained[NET] = {0.5f, 1, 3}, fresh[NET] = {0, 0, 1};
+  umbo_variable *theirs[NET], *net[NET];
+  umbo_optimizer *optimizer = NULL;
+  umbo_gradients *gradients = NULL;
+  load_report report = {0, 0};
+  umbo_checkpoint *of_theirs = make_model(p->strategy, pretrained, theirs);
+  umbo_checkpoint *weights = make_model(p->strategy, fresh, net);
+  UMBO_CHECK(export_model(of_theirs, "pretrained.safetensors"));
+  UMBO_CHECK(load_backbone(p->strategy, net, "pretrained.safetensors", &report));
+  assert(report.loaded == 2 && report.not_used == 1);
+  assert(only_element(net[LOWER]) == 0.5f && only_element(net[UPPER]) == 1 && only_element(net[HEAD]) == 1);
+
+  UMBO_CHECK(make_fine_tuner(p->strategy, net, &optimizer));
+  UMBO_CHECK(make_gradients(p->strategy, net, &gradients));
+  for (int i = 0; i < 10; ++i) {
+    UMBO_CHECK(umbo_strategy_run(p->strategy, tune, NULL, gradients, NULL, NULL));
+    UMBO_CHECK(umbo_optimizer_apply(optimizer, gradients, NULL, NULL));
+  }
+  const float upper = only_element(net[UPPER]), head = only_element(net[HEAD]);
+  assert(only_element(net[LOWER]) == 0.5f && fabsf(upper - 0.99f) < 1e-3f && fabsf(head - 0.9f) < 1e-2f);
+
+  /* What another program reads: numbers of eight bits. */
+  UMBO_CHECK(export_model(weights, "tuned.safetensors"));
+  UMBO_CHECK(umbo_checkpoint_load_weights(of_theirs, "tuned.safetensors",
+                                          &UMBO_OPTIONS(umbo_load_weights, .convert_floats = 1)));
+  assert(only_element(theirs[LOWER]) == 0.5f && fabsf(only_element(theirs[UPPER]) - upper) <= 1.0f / 512);
+  assert(fabsf(only_element(theirs[HEAD]) - head) <= 1.0f / 512);
+  for (int i = 0; i < NET; ++i) {
+    umbo_variable_release(theirs[i]);
+    umbo_variable_release(net[i]);
+  }
+  umbo_gradients_release(gradients);
+  umbo_optimizer_release(optimizer);
+  umbo_checkpoint_release(weights);
+  umbo_checkpoint_release(of_theirs);
+}
+
 /* Trains as a program would that was started for the given epochs, with these losses on the test set. Returns in which
  * epoch it has stopped; 0 if it has not. */
 static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight) {
@@ -459,6 +531,7 @@ int main(void) {
   is_interrupted(&p);
   settings_and_schedules_act(&p);
   averages(&p);
+  fine_tunes(&p);
   draws_layers(&p);
   drops_out(&p);
   end(&p);
