@@ -926,6 +926,35 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_read_state(
     umbo_tensor **state);
 
 /**
+ * Makes a variable with other rows of one, and puts it in that one's place in an optimizer: for
+ * vocabularies that grow, tables whose entries expire, and sets of points.
+ *
+ * @param[in] variable It keeps its value and its views until it is released, but optimizers refuse
+ *   it from now on.
+ * @param[in] kept_count How many rows stay.
+ * @param[in] kept_rows Their numbers, in their new order, each at most once. NULL: the first
+ *   `kept_count`.
+ * @param[in] appended The rows behind them: of the variable's dtype, and of its shape but for the
+ *   first dimension. NULL: none.
+ * @param[out] changed Of the variable's name and properties, in the place of `variable`.
+ * @return UMBO_OK, or as follows, and all is as before:
+ * - UMBO_STATUS_OUT_OF_RANGE: a row that the variable does not have.
+ * - UMBO_STATUS_FAILED_PRECONDITION: in a run, a merge call or umbo_optimizer_with_average();
+ *   while gradients that the optimizer has applied before hold runs that wait for an update; for a
+ *   variable that was replaced before, or lies in memory of the program's, as a trainer's do.
+ *
+ * All that the optimizer keeps for a row (states and average) moves with it. The state of an
+ * appended row is that before the first update, and its average is the row itself; how often the
+ * variable was updated stays, and so does its group. Make new gradients: an apply of those of
+ * `variable` fails. A checkpoint takes `changed` by the name that it is added by.
+ *
+ * Collective: all ranks change the same rows, and rank 0's are appended.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_change_rows(
+    umbo_optimizer *optimizer, const umbo_variable *variable, int64_t kept_count,
+    const int64_t *kept_rows, const umbo_tensor *appended, umbo_variable **changed);
+
+/**
  * Gets the names of all metrics, in the order of their definitions.
  *
  * @param[in] capacity The length of `names`.

@@ -40,6 +40,7 @@ pub(crate) mod named_rule;
 pub mod observe;
 pub mod optimizer;
 pub mod optimizer_options;
+pub mod optimizer_rows;
 pub mod optimizer_schedule;
 pub mod optimizer_settings;
 pub mod optimizer_state;

@@ -96,6 +96,11 @@ void inputs(const umbo::strategy &strategy) {
         CHECK(umbo::element_spec::create_tensor(umbo::dtype::uint8, shape).shape().size() == 4);
         CHECK(umbo::dataset::from_range(0, 10).batch(10).rebatch(shape).cardinality() != 0);
     });
+    each_input<std::int64_t>([&](const auto &kept) {
+        const auto table = strategy.create_variable("t", umbo::tensor::from_vector({9.0f, 1.0f, 2.0f, 3.0f, 4.0f}));
+        const auto changed = umbo::optimizer::sgd(strategy).change_rows(table, kept);
+        CHECK(changed.read().template to_vector<float>() == one_to_four);
+    });
     // The memory of the program's, in place.
     auto memory = std::make_shared<std::vector<float>>(one_to_four);
     auto in_place = umbo::tensor::from_memory({2, 2}, *memory, memory);

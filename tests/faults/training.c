@@ -224,6 +224,7 @@ static void train(void) {
     umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
     umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     umbo_run_options limits = UMBO_RUN_OPTIONS_INIT;
+    static const int64_t kept[3] = {3, 0, 1};
     umbo_value **v = all.values;
     int at;
     plan.gradients = all.gradients[0];
@@ -255,6 +256,8 @@ static void train(void) {
     CALL(umbo_optimizer_read_state(all.optimizers[0], all.variables[0], "m", &all.tensors[20]));
     CALL(umbo_strategy_check_equivalence(all.strategy, all.gradients[1], plain_step, v[10], &plan,
                                          NULL, &all.equivalence));
+    CALL(umbo_optimizer_change_rows(all.optimizers[0], all.variables[2], 3, kept, NULL,
+                                    &all.variables[VARIABLES + 2]));
 }
 
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,

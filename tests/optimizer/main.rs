@@ -20,6 +20,7 @@ mod oracle;
 mod pairwise;
 mod plain;
 mod progress;
+mod row_changes;
 mod rows;
 mod rows_contract;
 #[cfg(target_os = "linux")]

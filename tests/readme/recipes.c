@@ -27,6 +27,7 @@
 #include "settings.c"
 #include "several_outputs.c"
 #include "stop.c"
+#include "vocabulary.c"
 
 enum { EPOCHS_OF_FIRST_PROGRAM = 5, CLASSES = 3 };
 
@@ -521,6 +522,20 @@ static void resumes(void) {
   }
 }
 
+static void grows(void) {
+  program p = start();
+  const float more[] = {7.0f, 8.0f};
+  const int64_t shape[] = {2};
+  float weights[5];
+  umbo_tensor *vectors = NULL;
+  UMBO_CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, more, NULL, &vectors));
+  UMBO_CHECK(add_words(p.strategy, p.optimizer, 3, vectors, &p.weights, &p.gradients));
+  UMBO_CHECK(umbo_variable_download(p.weights, weights, sizeof(weights)));
+  assert(weights[0] == 0.0f && weights[3] == 7.0f && weights[4] == 8.0f);
+  umbo_tensor_release(vectors);
+  end(&p);
+}
+
 int main(void) {
   int64_t left = -1;
   program p = start();
@@ -539,6 +554,7 @@ int main(void) {
   augments();
   stops_early();
   resumes();
+  grows();
   UMBO_CHECK(umbo_live_handles(UMBO_HANDLE_ANY, &left));
   assert(left == 0);
   return 0;

@@ -30,6 +30,7 @@ mod passed_over;
 mod processors;
 mod reduced;
 mod reproducible;
+mod row_changes;
 mod saving;
 mod strict;
 mod training;

@@ -221,6 +221,20 @@ public:
         return check(umbo_optimizer_set_loss_scale(get(), loss_scale, applies));
     }
 
+    // A variable with the rows `kept` of one, in this order, and behind them those of `appended`, which takes that
+    // one's place: make new gradients with it.
+    returned<variable> change_rows(const variable &of, span<const std::int64_t> kept,
+                                   const tensor &appended = tensor()) const {
+        static const std::int64_t none = 0; // A NULL array would keep the first rows.
+        return changed_rows(of, detail::count_of(kept.size()), kept.size() == 0 ? &none : kept.data(), appended);
+    }
+
+    // The same; the first `kept_count` rows stay.
+    returned<variable> change_rows(const variable &of, std::int64_t kept_count,
+                                   const tensor &appended = tensor()) const {
+        return changed_rows(of, kept_count, nullptr, appended);
+    }
+
     // A copy of what the optimizer keeps for a variable: "momentum", "m", "v".
     returned<tensor> read_state(const variable &of, const std::string &name) const {
         umbo_tensor *out = nullptr;
@@ -229,6 +243,13 @@ public:
     }
 
 private:
+    returned<variable> changed_rows(const variable &of, std::int64_t count, const std::int64_t *kept,
+                                    const tensor &appended) const {
+        umbo_variable *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_optimizer_change_rows(get(), of.get(), count, kept, appended.get(), &out));
+        return variable(out);
+    }
+
     template <class Raw>
     static returned<optimizer> made(umbo_status (*create)(const umbo_strategy *, const Raw *,
                                                 umbo_optimizer **),

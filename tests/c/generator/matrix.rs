@@ -118,6 +118,8 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_metrics_names", "names", "names_of_metrics"),
     ("umbo_metrics_names", "capacity", "16"),
     ("umbo_optimizer_assign_state", "name", "\"momentum\""),
+    ("umbo_optimizer_change_rows", "kept_rows", "NULL"),
+    ("umbo_optimizer_change_rows", "appended", "NULL"),
     // One behind the other, each with a name of its own.
     ("umbo_checkpoint_add_optimizer", "name", "\"optimizer\""),
     ("umbo_checkpoint_add_gradients", "name", "\"gradients\""),
@@ -218,6 +220,10 @@ const PRELUDES: &[(&str, &str)] = &[
     ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
     (
         "umbo_optimizer_add_group",
+        "good.optimizer = good.fresh_optimizer;",
+    ),
+    (
+        "umbo_optimizer_change_rows",
         "good.optimizer = good.fresh_optimizer;",
     ),
     (

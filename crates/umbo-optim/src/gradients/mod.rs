@@ -130,6 +130,9 @@ impl Gradients {
         options: GradientsOptions<'_>,
     ) -> Result<Arc<Gradients>> {
         options.check(strategy, &variables)?;
+        variables
+            .iter()
+            .try_for_each(Variable::check_not_replaced)?;
         let is_row_sparse = |index| options.is_row_sparse(index);
         let mut replicas = Vec::new();
         let of_strategy = Strategy::with_id(strategy);

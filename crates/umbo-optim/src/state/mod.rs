@@ -2,6 +2,7 @@
 
 pub mod average;
 pub mod averaged;
+pub mod rows;
 pub mod saved;
 pub mod schedule;
 pub mod settings;

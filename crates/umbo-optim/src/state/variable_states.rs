@@ -71,6 +71,14 @@ pub(crate) struct StoredState {
     is_counted: bool,
 }
 
+/// Slots that are made for a variable, and that no state has yet.
+pub(crate) struct FreshSlots {
+    pub(crate) tensors: Vec<Tensor>,
+    /// Of slots in host memory; kernels on GPUs get addresses.
+    spans: Vec<SpanMut<'static>>,
+    shard_range: Range<usize>,
+}
+
 /// This process's part of one slot of a variable.
 pub(crate) struct LocalSlot {
     pub(crate) variable: Variable,
@@ -350,33 +358,12 @@ impl Variables {
         if let Some(position) = self.position(variable) {
             return Ok(position);
         }
-        let count = self.list.len();
-        let mut slots = Vec::with_capacity(count);
-        for (index, slot) in self.list.iter().enumerate() {
-            if self.slabs.len() == index {
-                self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
-            }
-            slots.push(allocate(
-                &mut self.slabs[index],
-                variable,
-                index,
-                slot,
-                shard_range.len(),
-            )?);
-        }
+        variable.check_not_replaced()?;
+        let fresh = self.fresh(variable, shard_range)?;
         let position = self.states.len();
-        // Tensors on a GPU have no spans: kernels get addresses.
-        for slot in slots.iter().filter(|slot| slot.device().is_host_memory()) {
-            let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
-            self.slots.push(span);
-        }
-        self.states.push(StoredState {
-            is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
-            variable: variable.clone(),
-            weights: [None, None],
-            slots,
-            shard_range,
-        });
+        self.slots.extend(fresh.spans);
+        self.states
+            .push(StoredState::new(variable, fresh.tensors, fresh.shard_range));
         self.updates.push(0);
         self.running.push(self.initial_running);
         self.claimed.push(false);
@@ -384,6 +371,51 @@ impl Variables {
         variable.advance_layout_epoch();
         self.positions.insert(variable.key(), position);
         Ok(position)
+    }
+
+    /// Slots for `variable`, with their initial values, of the elements in `shard_range`.
+    pub(crate) fn fresh(
+        &mut self,
+        variable: &Variable,
+        shard_range: Range<usize>,
+    ) -> Result<FreshSlots> {
+        let mut tensors = Vec::with_capacity(self.list.len());
+        for (index, slot) in self.list.iter().enumerate() {
+            if self.slabs.len() == index {
+                self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
+            }
+            tensors.push(allocate(
+                &mut self.slabs[index],
+                variable,
+                index,
+                slot,
+                shard_range.len(),
+            )?);
+        }
+        let on_host = tensors.iter().filter(|slot| slot.device().is_host_memory());
+        let spans = on_host.map(span).collect::<Result<_>>()?;
+        Ok(FreshSlots {
+            tensors,
+            spans,
+            shard_range,
+        })
+    }
+
+    /// Puts `variable`, whose slots are `fresh`, in the place of the variable at `position`, which
+    /// has no state any more. How far it is stays. No update is prepared.
+    pub(crate) fn put_in_place(&mut self, position: usize, variable: &Variable, fresh: FreshSlots) {
+        let first = position * fresh.spans.len();
+        self.slots[first..]
+            .iter_mut()
+            .zip(fresh.spans)
+            .for_each(|(present, span)| *present = span);
+        let state = StoredState::new(variable, fresh.tensors, fresh.shard_range);
+        let before = std::mem::replace(&mut self.states[position], state);
+        self.positions.remove(&before.variable.key());
+        self.positions.insert(variable.key(), position);
+        self.plain.clear();
+        self.revision += 1;
+        variable.advance_layout_epoch();
     }
 
     /// The average of the variable at `position`, which is in host memory, if one is kept.
@@ -431,6 +463,16 @@ impl Variables {
 }
 
 impl StoredState {
+    fn new(variable: &Variable, slots: Vec<Tensor>, shard_range: Range<usize>) -> StoredState {
+        StoredState {
+            is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
+            variable: variable.clone(),
+            weights: [None, None],
+            slots,
+            shard_range,
+        }
+    }
+
     /// The number of elements the variable has.
     pub(crate) fn elements(&self) -> usize {
         self.variable.shape().elements()
@@ -461,7 +503,7 @@ fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
 }
 
 /// This rank's part of a variable; all of it, if no ranks divide it.
-fn own_part(variable: &Variable) -> Range<usize> {
+pub(crate) fn own_part(variable: &Variable) -> Range<usize> {
     variable
         .sharding()
         .map_or(0..variable.shape().elements(), VariableSharding::own)

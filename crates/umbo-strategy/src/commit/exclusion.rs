@@ -56,6 +56,11 @@ impl Strategy {
 }
 
 impl StepExclusion<'_> {
+    /// The strategy.
+    pub(crate) fn strategy(&self) -> &Strategy {
+        self.strategy
+    }
+
     /// The number of steps the strategy has begun: the number of the last one.
     pub fn steps(&self) -> u64 {
         self.lock.steps()

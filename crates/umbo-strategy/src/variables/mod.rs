@@ -10,4 +10,5 @@ pub mod creator;
 pub mod flat;
 pub mod in_place;
 pub mod reading;
+pub mod rows;
 pub mod writing;

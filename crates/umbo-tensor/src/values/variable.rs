@@ -78,6 +78,8 @@ struct VariableInner {
     updates_ahead: AtomicU32,
     /// Whether a warning was logged that this variable got one component of a per-replica value.
     has_warned: AtomicBool,
+    /// Another variable, with other rows, has taken its place.
+    is_replaced: AtomicBool,
     /// Whether the value must be in the first buffer whenever no step is in progress.
     stays: bool,
     keeper: Weak<dyn Keeper>,
@@ -114,6 +116,7 @@ impl Variable {
             is_observed: AtomicBool::new(false),
             updates_ahead: AtomicU32::new(0),
             has_warned: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             stays,
             keeper,
         }))
@@ -353,6 +356,23 @@ impl Variable {
     /// [sent](Variable::send) is sent now.
     pub fn end_update(&self, buffer: usize, written: OfCopies<bool>) {
         self.0.buffers[buffer].end_update(written);
+    }
+
+    /// From now on optimizers refuse the variable: another one, with other rows, has taken its
+    /// place. Its value can still be read and assigned.
+    pub fn mark_replaced(&self) {
+        self.0.is_replaced.store(true, Ordering::Release);
+    }
+
+    /// Fails if another variable has taken its place.
+    pub fn check_not_replaced(&self) -> Result<()> {
+        if self.0.is_replaced.load(Ordering::Acquire) {
+            return Err(Error::precondition(format!(
+                "{self:?}: umbo_optimizer_change_rows() has put another variable in its place; \
+                 release this one, and make gradients of the other"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether the step in flight has written the variable.

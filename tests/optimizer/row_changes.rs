@@ -1,0 +1,358 @@
+//! Rows that come and go between updates, beside a model that knows each row's numbers: what is
+//! kept for a row moves with it, and the next update is that of an optimizer that was given the
+//! model's numbers.
+
+use std::sync::Arc;
+
+use umbo_core::error::{Result, Status};
+use umbo_core::optimizer::rules::VariableProgress;
+use umbo_core::optimizer::state::rows::KeptRows;
+use umbo_core::optimizer::{
+    Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
+};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::strategy::variables::{self, Initial, NewVariable};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization, Variable};
+
+use crate::features::AVERAGES;
+use crate::setup::*;
+
+/// How many sequences there are.
+const SEQUENCES: u64 = 10_000;
+
+/// Numbers that depend on a seed alone.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Less than `end`.
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn floats(&mut self, count: usize) -> Vec<f32> {
+        (0..count)
+            .map(|_| self.below(2001) as f32 / 1000.0 - 1.0)
+            .collect()
+    }
+
+    /// Some of the numbers below `rows`, in any order.
+    fn some(&mut self, rows: usize) -> Vec<i64> {
+        let mut all: Vec<i64> = (0..rows as i64).collect();
+        for at in (1..rows).rev() {
+            all.swap(at, self.below(at + 1));
+        }
+        all.truncate(self.below(rows + 1));
+        all
+    }
+}
+
+/// The numbers of a variable: its weights and slots, row by row, and how far it is.
+#[derive(Clone, Debug, PartialEq)]
+struct Model {
+    width: usize,
+    weights: Vec<u32>,
+    /// None before the first update.
+    slots: Vec<Vec<u32>>,
+    progress: VariableProgress,
+}
+
+impl Model {
+    fn of(optimizer: &Optimizer, variable: &Variable) -> Model {
+        let slots = optimizer.slots();
+        let states = slots
+            .iter()
+            .filter_map(|slot| optimizer.state(variable, &slot.name).ok());
+        Model {
+            width: variable.shape()[1],
+            weights: bits(&value(variable)),
+            slots: states.map(|state| bits(&read(&state))).collect(),
+            progress: optimizer.variable_progress(variable).unwrap(),
+        }
+    }
+
+    /// The same with the rows `kept`, and `appended` behind them.
+    fn changed(&self, optimizer: &Optimizer, kept: &[i64], appended: &[f32]) -> Model {
+        let width = self.width;
+        let rows = |from: &[u32], appended: Vec<u32>| -> Vec<u32> {
+            let kept = kept
+                .iter()
+                .flat_map(|&row| &from[row as usize * width..][..width]);
+            kept.copied().chain(appended).collect()
+        };
+        let list = optimizer.slots();
+        let of_slot = |(index, from): (usize, &Vec<u32>)| match &*list[index].name {
+            "average" => rows(from, bits(appended)),
+            _ => rows(
+                from,
+                vec![(list[index].initial as f32).to_bits(); appended.len()],
+            ),
+        };
+        Model {
+            width,
+            weights: rows(&self.weights, bits(appended)),
+            slots: self.slots.iter().enumerate().map(of_slot).collect(),
+            progress: self.progress,
+        }
+    }
+}
+
+/// A table, what trains it, and how.
+struct Training {
+    strategy: Strategy,
+    kind: Kind,
+    variable: Variable,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+    step: u64,
+}
+
+fn tensor(values: &[f32], width: usize) -> Tensor {
+    let shape = Shape::new(&[values.len() / width, width]).unwrap();
+    Tensor::from_slice(values, shape, umbo_core::device::DeviceId::HOST).unwrap()
+}
+
+fn floats(bits: &[u32]) -> Vec<f32> {
+    bits.iter().map(|&bits| f32::from_bits(bits)).collect()
+}
+
+impl Training {
+    fn drawn(strategy: &Strategy, draws: &mut Draws) -> Training {
+        let rule = RULES[draws.below(RULES.len())];
+        let width = 1 + draws.below(5);
+        let rows = draws.below(12);
+        let group = VariableGroup {
+            learning_rate_factor: 0.5,
+            weight_decay: Some(0.125),
+            frozen: false,
+        };
+        let settings = Settings {
+            averaging: AVERAGES[draws.below(AVERAGES.len())],
+            ..Settings::default()
+        };
+        let values = draws.floats(rows * width);
+        let kind = Kind {
+            rule,
+            settings,
+            group: (draws.below(3) == 0).then_some(group),
+            is_by_rows: updates_rows(rule) && draws.below(2) == 0,
+            runs: 1 + draws.below(2) as u64,
+        };
+        Training::new(strategy, kind, &tensor(&values, width))
+    }
+
+    fn new(strategy: &Strategy, kind: Kind, values: &Tensor) -> Training {
+        let new = NewVariable {
+            name: "table".into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        let variable = variables::create(Some(strategy), new, Initial::Value(values)).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), rule(kind.rule), 0.125).unwrap();
+        optimizer.configure(kind.settings).unwrap();
+        if let Some(group) = kind.group {
+            optimizer
+                .add_group(std::slice::from_ref(&variable), group)
+                .unwrap();
+        }
+        let gradients = kind.gradients(strategy, &variable).unwrap();
+        Training {
+            strategy: strategy.clone(),
+            kind,
+            variable,
+            gradients,
+            optimizer,
+            step: 0,
+        }
+    }
+
+    /// Another training, of a new variable, that was given what the model has.
+    fn twin(&self, model: &Model) -> Training {
+        let values = tensor(&floats(&model.weights), model.width);
+        let twin = Training::new(&self.strategy, self.kind, &values);
+        for (slot, state) in twin.optimizer.slots().iter().zip(&model.slots) {
+            let state = tensor(&floats(state), model.width);
+            twin.optimizer
+                .set_state(&twin.variable, &slot.name, &state)
+                .unwrap();
+        }
+        if model.progress.updates > 0 {
+            twin.optimizer
+                .set_variable_progress(&twin.variable, model.progress)
+                .unwrap();
+        }
+        twin
+    }
+
+    fn rows(&self) -> usize {
+        self.variable.shape()[0]
+    }
+
+    /// A run of two replicas.
+    fn run(&mut self, draws: &mut Draws) {
+        self.step += 1;
+        let width = self.variable.shape()[1];
+        for replica in 0..2 {
+            if self.kind.is_by_rows {
+                let named = draws.some(self.rows());
+                let values = draws.floats(named.len() * width);
+                add_rows(&self.gradients, self.step, replica, 0, &named, &values);
+            } else {
+                let values = draws.floats(self.rows() * width);
+                overwrite(&self.gradients, self.step, replica, 0, &values);
+            }
+        }
+        submit(&self.gradients, self.step, &[3.0, 1.0]);
+        self.gradients.commit(self.step);
+    }
+
+    /// As many runs as an update takes, each applied.
+    fn update(&mut self, draws: &mut Draws) {
+        for _ in 0..self.kind.runs {
+            self.run(draws);
+            apply(&self.optimizer, &self.gradients).unwrap();
+        }
+    }
+
+    fn change(&mut self, kept: KeptRows<'_>, appended: Option<&Tensor>) {
+        let changed = self
+            .optimizer
+            .change_rows(&self.variable, kept, appended)
+            .unwrap();
+        let refused = self.kind.gradients(&self.strategy, &self.variable);
+        assert!(refusal(refused.map(drop), Status::FailedPrecondition).contains("'table'"));
+        // An apply of gradients of the variable before is refused, and changes nothing.
+        let model = Model::of(&self.optimizer, &changed);
+        self.run(&mut Draws(self.step));
+        let stale = apply(&self.optimizer, &self.gradients).map(drop);
+        if self.kind.runs == 1 {
+            let stale = refusal(stale, Status::FailedPrecondition);
+            assert!(stale.contains("umbo_optimizer_change_rows()"), "{stale}");
+        }
+        self.gradients = self.kind.gradients(&self.strategy, &changed).unwrap();
+        self.variable = changed;
+        assert_eq!(Model::of(&self.optimizer, &self.variable), model);
+    }
+
+    /// Changes that are refused, at a time when there is none that is not, if some runs wait.
+    fn refuse(&mut self, draws: &mut Draws) {
+        let model = Model::of(&self.optimizer, &self.variable);
+        let rows = self.rows() as i64;
+        let behind = [rows];
+        let wrong = |kept, appended| self.optimizer.change_rows(&self.variable, kept, appended);
+        let beyond = refusal(
+            wrong(KeptRows::Numbered(&behind), None).map(drop),
+            Status::OutOfRange,
+        );
+        assert!(beyond.contains("kept_rows[0]"), "{beyond}");
+        let more = wrong(KeptRows::First(rows as usize + 1), None).map(drop);
+        assert!(refusal(more, Status::InvalidArgument).contains("kept_count"));
+        let wide = tensor(&[0.0; 6], 6);
+        let wide = wrong(KeptRows::First(0), Some(&wide)).map(drop);
+        assert!(refusal(wide, Status::InvalidArgument).contains("appended"));
+        if rows > 0 {
+            let twice = wrong(KeptRows::Numbered(&[0, 0]), None).map(drop);
+            assert!(refusal(twice, Status::InvalidArgument).contains("kept_rows[1]"));
+        }
+        assert_eq!(Model::of(&self.optimizer, &self.variable), model);
+        if self.kind.runs == 1 {
+            return;
+        }
+        // A run that waits for the next one.
+        self.run(draws);
+        apply(&self.optimizer, &self.gradients).unwrap();
+        let waiting = self
+            .optimizer
+            .change_rows(&self.variable, KeptRows::First(0), None);
+        let waiting = refusal(waiting.map(drop), Status::FailedPrecondition);
+        assert!(waiting.contains("its gradients hold"), "{waiting}");
+        assert_eq!(Model::of(&self.optimizer, &self.variable), model);
+        self.run(draws);
+        apply(&self.optimizer, &self.gradients).unwrap();
+    }
+}
+
+/// The settings of a training.
+#[derive(Clone, Copy)]
+struct Kind {
+    rule: &'static str,
+    settings: Settings,
+    group: Option<VariableGroup>,
+    is_by_rows: bool,
+    runs: u64,
+}
+
+impl Kind {
+    fn gradients(&self, strategy: &Strategy, variable: &Variable) -> Result<Arc<Gradients>> {
+        let options = GradientsOptions {
+            accumulation_steps: self.runs,
+            row_sparse: &[self.is_by_rows],
+            dtype: None,
+        };
+        let variables = vec![variable.clone()];
+        Gradients::new(
+            strategy.id(),
+            &devices(2),
+            variables,
+            LossReduction::Mean,
+            options,
+        )
+    }
+}
+
+fn sequence(strategy: &Strategy, seed: u64) {
+    let draws = &mut Draws(seed);
+    let mut training = Training::drawn(strategy, draws);
+    for _ in 0..3 + draws.below(5) {
+        let model = Model::of(&training.optimizer, &training.variable);
+        match draws.below(5) {
+            0 | 1 => {
+                let mut twin = training.twin(&model);
+                let again = &mut Draws(draws.next());
+                let state = again.0;
+                training.update(again);
+                twin.update(&mut Draws(state));
+                assert_eq!(
+                    Model::of(&training.optimizer, &training.variable),
+                    Model::of(&twin.optimizer, &twin.variable),
+                    "{seed}: {}",
+                    training.kind.rule
+                );
+            }
+            2 => training.refuse(draws),
+            drawn => {
+                let mut kept = draws.some(training.rows());
+                if drawn == 3 {
+                    kept = (0..kept.len() as i64).collect();
+                }
+                let rows = draws.below(4);
+                let appended = draws.floats(rows * model.width);
+                let added = tensor(&appended, model.width);
+                let expected = model.changed(&training.optimizer, &kept, &appended);
+                let how = match drawn {
+                    3 => KeptRows::First(kept.len()),
+                    _ => KeptRows::Numbered(&kept),
+                };
+                training.change(how, Some(&added).filter(|_| rows > 0));
+                let found = Model::of(&training.optimizer, &training.variable);
+                assert_eq!(found, expected, "{seed}: {}", training.kind.rule);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_sequence_of_changes_and_updates_is_that_of_a_model() {
+    let strategy = Strategy::new(&Options::default()).unwrap();
+    (0..SEQUENCES).for_each(|seed| sequence(&strategy, seed));
+}
