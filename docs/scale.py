@@ -125,7 +125,7 @@ def drawing(asked):
     x = lambda processes: left + width * math.log10(processes) / math.log10(MOST)
     y = lambda share: top + height * (1 - share / 1.15)
     text = lambda at, words, more="": f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" {more}>{words}</text>'
-    parts = [text((left, 30), "What each process is of use for", 'font-size="18"')]
+    parts = [text((left, 30), "Predicted efficiency of each process", 'font-size="18"')]
     for share in range(0, 101, 20):
         parts.append(f'<path d="M{left} {y(share / 100):.1f}h{width}" stroke="#ddd"/>')
         parts.append(text((left - 8, y(share / 100) + 5), share, 'text-anchor="end"'))
@@ -133,7 +133,7 @@ def drawing(asked):
         parts.append(f'<path d="M{x(processes):.1f} {top}v{height}" stroke="#ddd"/>')
         parts.append(text((x(processes), top + height + 20), f"{processes:,}", 'text-anchor="middle"'))
     parts.append(text((left + width / 2, top + height + 44), "processes", 'text-anchor="middle"'))
-    parts.append(text((20, top + height / 2), "% of a process alone",
+    parts.append(text((20, top + height / 2), "predicted, % of one process",
                       f'text-anchor="middle" transform="rotate(-90 20 {top + height / 2})"'))
     colours = ["#1459b4", "#c85a14", "#2a8a3e", "#8a2a7a", "#777777"]
     for place, gbits in enumerate(asked.gbits):

@@ -1,4 +1,4 @@
-/* Mistakes that compile: each row of the table in docs/errors.md has its block here, or in tests/cpp/test_hazards.cpp. A
+/* Mistakes that compile: each row of the table in docs/internals/mistakes.md has its block here, or in tests/cpp/test_hazards.cpp. A
  * test of the documents compares the rows with the calls of hazard(). */
 #define _POSIX_C_SOURCE 200112L /* setenv */
 #include "check.h"

@@ -18,7 +18,7 @@ fn mistakes_of(test: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_mistake_of_the_table_is_made_by_a_test() {
-    let page = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/internals/mistakes.md")).unwrap();
     let (_, part) = page.split_once("\n## Mistakes that compile\n").unwrap();
     let (part, _) = part.split_once("\n## ").unwrap_or((part, ""));
     let rows = part.lines().filter(|line| line.starts_with("| ")).skip(1);

@@ -61,6 +61,7 @@ fn every_name_of_the_api_is_in_a_header() {
             "UMBO_STRIP",
             "UMBO_CASES",
             "UMBO_ARCHIVE",
+            "umbo_DIR",
             "UMBO_SOURCES",
             // A version of symbols.
             "UMBO_0",

@@ -1,4 +1,4 @@
-"""The model of docs/many-machines.md: scale.py SCRIPT"""
+"""The model of docs/internals/scaling.md: scale.py SCRIPT"""
 import json
 import pathlib
 import subprocess

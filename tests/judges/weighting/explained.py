@@ -1,4 +1,4 @@
-"""What other systems compute in place of the reference, as docs/from-tensorflow.md says: the same numbers must come out."""
+"""What other systems compute in place of the reference, as docs/internals/one-replica.md says: the same numbers must come out."""
 import numpy as np
 
 import reference
