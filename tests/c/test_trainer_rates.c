@@ -60,7 +60,8 @@ static char said[512];
 
 static void keep_message(umbo_log_level level, const char *message, void *user_data) {
     (void)level, (void)user_data;
-    strncpy(said, message, sizeof(said) - 1);
+    /* Under the check of steps, which every test runs in, too, the log has its results. */
+    if (strncmp(message, "UMBO_CHECK_STEPS", strlen("UMBO_CHECK_STEPS")) != 0) strncpy(said, message, sizeof(said) - 1);
 }
 
 /* A sum of the weights after some steps, by which two learning rates can be told apart. */
