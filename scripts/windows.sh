@@ -22,8 +22,11 @@ done
 export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=$compiler CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$wine
 work=$PWD/build/windows
 mkdir -p "$work/bin"
-# A registry and drives of its own, in which it needs no display.
-export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
+# A registry and drives of its own, in which it needs no display. They are not in build/: one of the drives is the whole file
+# system, into which cargo would look for files of the package.
+WINEPREFIX=$(mktemp -d)
+trap '"$wine" wineboot --kill >/dev/null 2>&1 || true; sleep 1; rm -rf "$WINEPREFIX"' EXIT
+export WINEPREFIX WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
 export WINEPATH="Z:${work//\//\\}\\bin"
 
 section() { echo "==== $1"; }
