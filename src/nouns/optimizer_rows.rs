@@ -11,8 +11,8 @@ use umbo_core::optimizer::state::rows::KeptRows;
 /// @param[in] kept_count How many rows stay.
 /// @param[in] kept_rows Their numbers, in their new order, each at most once. NULL: the first
 ///   `kept_count`.
-/// @param[in] appended The rows behind them: of the variable's dtype, and of its shape but for the
-///   first dimension. NULL: none.
+/// @param[in] appended The rows after them: of the variable's dtype, and of its shape except for
+///   the first dimension. NULL: none.
 /// @param[out] changed Of the variable's name and properties, in the place of `variable`.
 /// @return UMBO_OK, or as follows, and all is as before:
 /// - UMBO_STATUS_OUT_OF_RANGE: a row that the variable does not have.
@@ -23,7 +23,8 @@ use umbo_core::optimizer::state::rows::KeptRows;
 /// All that the optimizer keeps for a row (states and average) moves with it. The state of an
 /// appended row is that before the first update, and its average is the row itself; how often the
 /// variable was updated stays, and so does its group. Make new gradients: an apply of those of
-/// `variable` fails. A checkpoint takes `changed` by the name that it is added by.
+/// `variable` fails. Add `changed` and them to a checkpoint by the same names, where they take the
+/// place of those before; until then saving fails.
 ///
 /// Collective: all ranks change the same rows, and rank 0's are appended.
 #[c_call(

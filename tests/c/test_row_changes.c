@@ -149,6 +149,64 @@ static void saved(umbo_strategy *strategy) {
     end(&other), end(&self);
 }
 
+/* A checkpoint that has the table before: it neither saves nor loads until the changed one has taken its name. */
+static void same_checkpoint(umbo_strategy *strategy) {
+    const float values[8] = {99, 99, 99, 99, 99, 99, 7, 8}, momentum[8] = {1, 2, 3, 4, 5, 6, 0, 0};
+    training self = begin(strategy, UMBO_AVERAGE_NONE);
+    umbo_checkpoint *checkpoint = NULL;
+    umbo_gradients *before = NULL;
+    umbo_variable *table = NULL;
+    step(&self);
+    CHECK_OK(umbo_checkpoint_create(strategy, &checkpoint));
+    CHECK_OK(umbo_checkpoint_add_variable(checkpoint, "words", self.table));
+    CHECK_OK(umbo_checkpoint_add_gradients(checkpoint, "gradients", self.gradients));
+    CHECK_OK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", self.optimizer));
+    CHECK_OK(umbo_checkpoint_save(checkpoint, "rows.safetensors"));
+    CHECK_OK(umbo_gradients_retain(self.gradients, &before));
+    CHECK_OK(umbo_variable_retain(self.table, &table));
+    change(&self, 3, NULL, rows(1, 7));
+    CHECK_STATUS(umbo_checkpoint_save(checkpoint, "rows.safetensors"), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("add it to checkpoints by the same name");
+    CHECK_STATUS(umbo_checkpoint_save_weights(checkpoint, "rows.safetensors", NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_checkpoint_restore(checkpoint, "rows.safetensors"), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_checkpoint_load_weights(checkpoint, "rows.safetensors", NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_checkpoint_add_variable(checkpoint, "gradients", self.table), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_checkpoint_add_variable(checkpoint, "words", self.table));
+    CHECK_OK(umbo_checkpoint_add_gradients(checkpoint, "gradients", self.gradients));
+    CHECK_STATUS(umbo_checkpoint_add_variable(checkpoint, "words", self.table), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_checkpoint_save(checkpoint, "rows.safetensors"));
+    step(&self);
+    CHECK_OK(umbo_checkpoint_restore(checkpoint, "rows.safetensors"));
+    expect_table(&self, 4, values, momentum, NULL);
+    umbo_checkpoint_release(checkpoint);
+    umbo_gradients_release(before);
+    umbo_variable_release(table);
+    end(&self);
+}
+
+/* Another optimizer that has updated the table before does not update it behind the changed one's back. */
+static void another_optimizer(umbo_strategy *strategy) {
+    training self = begin(strategy, UMBO_AVERAGE_NONE);
+    umbo_gradients *before = self.gradients;
+    umbo_variable *const table = self.table;
+    umbo_variable *changed = NULL;
+    umbo_optimizer *other = NULL;
+    float values[6], later[6];
+    CHECK_OK(umbo_optimizer_create_adam(strategy, NULL, &other));
+    CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
+    CHECK_OK(umbo_optimizer_apply(other, before, NULL, NULL));
+    CHECK_OK(umbo_optimizer_change_rows(self.optimizer, table, 3, NULL, NULL, &changed));
+    CHECK_OK(umbo_variable_download(table, values, sizeof(values)));
+    CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
+    CHECK_STATUS(umbo_optimizer_apply(other, before, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("umbo_optimizer_change_rows() has put another");
+    CHECK_OK(umbo_variable_download(table, later, sizeof(later)));
+    CHECK(memcmp(values, later, sizeof(values)) == 0);
+    umbo_variable_release(changed);
+    umbo_optimizer_release(other);
+    end(&self);
+}
+
 static umbo_status in_run(umbo_replica_context *context, const umbo_value *args, void *user_data,
                           umbo_value **result) {
     const training *self = (const training *)user_data;
@@ -201,6 +259,8 @@ int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     moves(strategy);
     saved(strategy);
+    same_checkpoint(strategy);
+    another_optimizer(strategy);
     refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

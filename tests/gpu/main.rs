@@ -27,6 +27,7 @@ mod own_rules;
 mod own_rules_over_ranks;
 mod page_locks;
 mod ranks;
+mod row_changes;
 #[path = "../checkpoint/scene.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]
 mod scene;

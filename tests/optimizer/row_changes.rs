@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use umbo_core::error::{Result, Status};
 use umbo_core::optimizer::rules::VariableProgress;
 use umbo_core::optimizer::state::rows::KeptRows;
@@ -23,20 +26,16 @@ use crate::setup::*;
 const SEQUENCES: u64 = 10_000;
 
 /// Numbers that depend on a seed alone.
-struct Draws(u64);
+struct Draws(ChaCha8Rng);
 
 impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    fn new(seed: u64) -> Draws {
+        Draws(ChaCha8Rng::seed_from_u64(seed))
     }
 
     /// Less than `end`.
     fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.0.random_range(0..end)
     }
 
     fn floats(&mut self, count: usize) -> Vec<f32> {
@@ -48,9 +47,7 @@ impl Draws {
     /// Some of the numbers below `rows`, in any order.
     fn some(&mut self, rows: usize) -> Vec<i64> {
         let mut all: Vec<i64> = (0..rows as i64).collect();
-        for at in (1..rows).rev() {
-            all.swap(at, self.below(at + 1));
-        }
+        all.shuffle(&mut self.0);
         all.truncate(self.below(rows + 1));
         all
     }
@@ -233,7 +230,7 @@ impl Training {
         assert!(refusal(refused.map(drop), Status::FailedPrecondition).contains("'table'"));
         // An apply of gradients of the variable before is refused, and changes nothing.
         let model = Model::of(&self.optimizer, &changed);
-        self.run(&mut Draws(self.step));
+        self.run(&mut Draws::new(self.step));
         let stale = apply(&self.optimizer, &self.gradients).map(drop);
         if self.kind.runs == 1 {
             let stale = refusal(stale, Status::FailedPrecondition);
@@ -311,17 +308,16 @@ impl Kind {
 }
 
 fn sequence(strategy: &Strategy, seed: u64) {
-    let draws = &mut Draws(seed);
+    let draws = &mut Draws::new(seed);
     let mut training = Training::drawn(strategy, draws);
     for _ in 0..3 + draws.below(5) {
         let model = Model::of(&training.optimizer, &training.variable);
         match draws.below(5) {
             0 | 1 => {
                 let mut twin = training.twin(&model);
-                let again = &mut Draws(draws.next());
-                let state = again.0;
-                training.update(again);
-                twin.update(&mut Draws(state));
+                let seed = draws.0.random();
+                training.update(&mut Draws::new(seed));
+                twin.update(&mut Draws::new(seed));
                 assert_eq!(
                     Model::of(&training.optimizer, &training.variable),
                     Model::of(&twin.optimizer, &twin.variable),

@@ -56,7 +56,8 @@ impl Checkpoint {
         &self.strategy
     }
 
-    /// Adds an object. Its name must differ from those of the others.
+    /// Adds an object. Its name must differ from those of the others; but a variable that was made
+    /// with other rows of one takes that one's place, and so do gradients of it.
     pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
         let strategy = self.strategy.id();
         let fits = |owner| owner == strategy || (owner == 0 && object.kind() == "variable");
@@ -67,7 +68,10 @@ impl Checkpoint {
         }
         check_name(name)?;
         let mut entries = self.entries.lock();
-        if let Some(other) = entries.get(name) {
+        let is_replaced = |other: &&Arc<dyn Saveable>| {
+            other.kind() == object.kind() && other.variables().iter().any(Variable::is_replaced)
+        };
+        if let Some(other) = entries.get(name).filter(|other| !is_replaced(other)) {
             return Err(invalid!(
                 "name",
                 "the {} would be saved as '{name}', like {} that was added before; names in a \
@@ -76,7 +80,10 @@ impl Checkpoint {
                 with_article(other.kind())
             ));
         }
-        entries.insert(name.to_owned(), object);
+        let before = entries.insert(name.to_owned(), object);
+        drop(entries);
+        // It may be the last reference to what belongs to the program.
+        drop(before);
         Ok(())
     }
 
@@ -257,14 +264,19 @@ impl Checkpoint {
         })
     }
 
-    /// The variables that were added, with the names under which they were added.
-    pub(super) fn variables(&self) -> Vec<(String, Variable)> {
+    /// The variables that were added, with the names under which they were added. Fails if another
+    /// one has taken the place of one.
+    pub(super) fn variables(&self) -> Result<Vec<(String, Variable)>> {
         let entries = self.copied_entries();
         let variables = entries
             .into_iter()
             .filter(|(_, object)| object.kind() == "variable");
         let named = variables.filter_map(|(name, object)| Some((name, object.variables().pop()?)));
-        named.collect()
+        let present = named.map(|(name, variable)| {
+            variable.check_not_replaced()?;
+            Ok((name, variable))
+        });
+        present.collect()
     }
 }
 

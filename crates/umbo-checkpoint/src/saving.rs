@@ -148,7 +148,7 @@ impl Checkpoint {
             is_for_others: true,
             ..Snapshot::default()
         };
-        for (name, variable) in self.variables() {
+        for (name, variable) in self.variables()? {
             let mut record = ObjectRecord::default();
             // SAFETY: the strategy is quiet until all is written.
             unsafe { record.share_state_of(self.strategy().id()) };

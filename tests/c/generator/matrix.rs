@@ -224,7 +224,7 @@ const PRELUDES: &[(&str, &str)] = &[
     ),
     (
         "umbo_optimizer_change_rows",
-        "good.optimizer = good.fresh_optimizer;",
+        "good.optimizer = good.fresh_optimizer; good.variable = good.fresh_variable;",
     ),
     (
         "umbo_optimizer_with_average",

@@ -27,6 +27,7 @@ impl Saveable for Variable {
     }
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+        self.check_not_replaced()?;
         let value = value_of(self, record)?;
         record.warning = first_nan(&value)?.map(|element| {
             format!(
@@ -40,6 +41,7 @@ impl Saveable for Variable {
     }
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+        self.check_not_replaced()?;
         let value = saved.later(None, self.dtype(), self.shape())?;
         Ok(value.map(|value| {
             PreparedRestore::by(move |changes| changes.replace(self, changes.value(value)?))

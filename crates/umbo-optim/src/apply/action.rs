@@ -176,7 +176,7 @@ impl ApplyAction {
         &self,
         apply: &mut Preparation<'_, '_>,
     ) -> Result<(ApplyDecision, GradientFindings)> {
-        apply.refresh_plan(self.optimizer.id(), &self.gradients);
+        apply.refresh_plan(self.optimizer.id(), &self.gradients)?;
         let Preparation {
             state,
             plan,
@@ -218,7 +218,7 @@ impl ApplyAction {
         if apply.sources.total_weight == 0.0 {
             return Ok((ApplyDecision::Drop, GradientFindings::default()));
         }
-        apply.refresh_plan(self.optimizer.id(), &self.gradients);
+        apply.refresh_plan(self.optimizer.id(), &self.gradients)?;
         match &mut exchange {
             Some(exchange) => exchange.exchange(apply, self.measures(apply.state))?,
             None => apply.select_own(self.summing(apply))?,

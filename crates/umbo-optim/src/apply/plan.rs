@@ -27,6 +27,8 @@ pub(crate) struct PlanOrigin {
     pub(crate) groups: u64,
     /// The revision of its states.
     pub(crate) states: u64,
+    /// The value of [`Variable::replaced_count`](umbo_tensor::values::variable::Variable).
+    pub(crate) replaced: u64,
 }
 
 /// How an optimizer treats one variable.
@@ -40,18 +42,22 @@ pub(crate) struct Treatment {
 impl TreatmentPlan {
     /// Makes this the plan of `origin`, if it is not: then its `treatments` are those of each
     /// variable, and `follows` says whether the operands of a variable, whose state is at some
-    /// position, lie right behind those of the variable before.
+    /// position, lie right behind those of the variable before. Fails if one of the treatments is
+    /// refused.
     pub(crate) fn refresh(
         &mut self,
         origin: PlanOrigin,
-        treatments: impl Iterator<Item = Treatment>,
+        treatments: impl Iterator<Item = Result<Treatment>>,
         follows: impl Fn(usize, usize) -> bool,
-    ) {
+    ) -> Result<()> {
         if self.origin == Some(origin) {
-            return;
+            return Ok(());
         }
+        self.origin = None;
         self.treatments.clear();
-        self.treatments.extend(treatments);
+        for treatment in treatments {
+            self.treatments.push(treatment?);
+        }
         self.runs.clear();
         for index in 0..self.treatments.len() {
             let joins = self
@@ -63,6 +69,7 @@ impl TreatmentPlan {
             }
         }
         self.origin = Some(origin);
+        Ok(())
     }
 
     /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true,

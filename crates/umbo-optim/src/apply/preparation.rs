@@ -21,9 +21,10 @@ pub(crate) struct Preparation<'a, 'g> {
 }
 
 impl Preparation<'_, '_> {
-    /// Looks up how the optimizer with this id treats each variable, unless the plan says it.
-    pub(crate) fn refresh_plan(&mut self, optimizer: u64, gradients: &Gradients) {
-        self.state.refresh(self.plan, optimizer, gradients);
+    /// Looks up how the optimizer with this id treats each variable, unless the plan says it. Fails
+    /// if another variable has taken the place of one.
+    pub(crate) fn refresh_plan(&mut self, optimizer: u64, gradients: &Gradients) -> Result<()> {
+        self.state.refresh(self.plan, optimizer, gradients)
     }
 
     /// Merges the rows of this process's replicas, and selects the variables that they have

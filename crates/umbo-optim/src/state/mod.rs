@@ -466,11 +466,19 @@ impl OptimizerMemory {
     }
 
     /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `gradients`, whose
-    /// plan it is.
-    pub(crate) fn refresh(&self, plan: &mut TreatmentPlan, id: u64, gradients: &Gradients) {
-        let treatments = gradients.variables().iter().map(|variable| Treatment {
-            group: self.group(variable),
-            position: self.variables.position(variable),
+    /// plan it is. Fails if another variable has taken the place of one.
+    pub(crate) fn refresh(
+        &self,
+        plan: &mut TreatmentPlan,
+        id: u64,
+        gradients: &Gradients,
+    ) -> Result<()> {
+        let treatments = gradients.variables().iter().map(|variable| {
+            variable.check_not_replaced()?;
+            Ok(Treatment {
+                group: self.group(variable),
+                position: self.variables.position(variable),
+            })
         });
         let follows =
             |index, position| gradients.follows(index) && self.variables.follows(position);
@@ -478,8 +486,9 @@ impl OptimizerMemory {
             optimizer: id,
             groups: self.groups_revision,
             states: self.variables.revision,
+            replaced: Variable::replaced_count(),
         };
-        plan.refresh(origin, treatments, follows);
+        plan.refresh(origin, treatments, follows)
     }
 
     /// Takes the memory for an apply to work in. The apply returns it at its end.

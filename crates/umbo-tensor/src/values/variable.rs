@@ -36,6 +36,9 @@ pub trait Keeper: Send + Sync {
 /// variables reads this number, and not all of them.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
+/// The result of [`Variable::replaced_count`].
+static REPLACED: AtomicU64 = AtomicU64::new(0);
+
 /// A variable. Cloning makes another reference to the same variable.
 #[derive(Clone)]
 pub struct Variable(Arc<VariableInner>);
@@ -358,18 +361,31 @@ impl Variable {
         self.0.buffers[buffer].end_update(written);
     }
 
-    /// From now on optimizers refuse the variable: another one, with other rows, has taken its
-    /// place. Its value can still be read and assigned.
+    /// From now on optimizers and checkpoints refuse the variable: another one, with other rows,
+    /// has taken its place. Its value can still be read and assigned.
     pub fn mark_replaced(&self) {
         self.0.is_replaced.store(true, Ordering::Release);
+        REPLACED.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The number of variables that others have taken the place of. While it stays, nobody has to
+    /// ask each variable.
+    pub fn replaced_count() -> u64 {
+        REPLACED.load(Ordering::Acquire)
+    }
+
+    /// Whether another variable has taken its place.
+    pub fn is_replaced(&self) -> bool {
+        self.0.is_replaced.load(Ordering::Acquire)
     }
 
     /// Fails if another variable has taken its place.
     pub fn check_not_replaced(&self) -> Result<()> {
-        if self.0.is_replaced.load(Ordering::Acquire) {
+        if self.is_replaced() {
             return Err(Error::precondition(format!(
                 "{self:?}: umbo_optimizer_change_rows() has put another variable in its place; \
-                 release this one, and make gradients of the other"
+                 make gradients of that one, add it to checkpoints by the same name, and release \
+                 this one"
             )));
         }
         Ok(())

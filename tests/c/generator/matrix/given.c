@@ -18,6 +18,7 @@ struct objects {
     umbo_gradients *sparse_gradients;
     umbo_element_spec *structure_spec;
     umbo_optimizer *fresh_optimizer;
+    umbo_variable *fresh_variable;
     umbo_optimizer *settled_optimizer;
     umbo_tensor *no_elements;
     const umbo_rows *rows;

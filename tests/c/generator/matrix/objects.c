@@ -135,6 +135,8 @@ static void make_objects(struct objects *good) {
                                    &gradients_options, &good->sparse_gradients));
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
+    CHECK_OK(umbo_variable_create_drawn(good->strategy, "fresh", UMBO_DTYPE_FLOAT32, 2, table_shape,
+                                        UMBO_INITIAL_ZEROS, 0, &good->fresh_variable));
     good->settled_optimizer = make_settled_optimizer(good->strategy);
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &none, NULL, &good->no_elements));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
@@ -173,6 +175,7 @@ static void make_objects(struct objects *good) {
 static void release_objects(struct objects *good, size_t gone) {
     RELEASE(trainer, trainer);
     RELEASE(optimizer, fresh_optimizer);
+    RELEASE(variable, fresh_variable);
     RELEASE(optimizer, settled_optimizer);
     RELEASE(tensor, no_elements);
     RELEASE(element_spec, structure_spec);
