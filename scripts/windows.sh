@@ -68,7 +68,7 @@ for source in tests/windows/test_*.c tests/c/test_*.c; do
   name=$(basename "$source" .c)
   [[ $left_out != *" ${name#test_} "* ]] || continue
   [ "$how" != small ] || [[ $small == *" ${name#test_} "* ]] || continue
-  compile "$name" "$source"
+  compile "$name" "$source" || { failed+=("$name"); continue; }
   arguments=()
   [ "$name" != test_nequals1 ] || arguments=("Z:$PWD/c_examples/data/digits")
   run "$name" "$work/bin/$name.exe" "${arguments[@]}"

@@ -57,7 +57,7 @@ static CHECK_MAYBE_UNUSED umbo_status step(umbo_replica_context *context, const 
     return umbo_gradients_submit(self->gradients, context);
 }
 
-static CHECK_MAYBE_UNUSED umbo_status tell(const umbo_progress *progress, void *user_data) {
+static CHECK_MAYBE_UNUSED umbo_status note_progress(const umbo_progress *progress, void *user_data) {
     scene *self = (scene *)user_data;
     umbo_metric_result metric = UMBO_METRIC_RESULT_INIT;
     self->told++;

@@ -122,7 +122,7 @@ static void as_by_hand(void) {
         umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
         int pass;
         options.metrics = self.metrics;
-        options.progress = tell;
+        options.progress = note_progress;
         options.progress_user_data = &self;
         options.user_data_destroy = count_destroyed;
         for (pass = 1; pass <= 2; pass++) {

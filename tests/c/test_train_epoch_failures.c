@@ -30,7 +30,7 @@ static void failures(void) {
         if (way == 1) self.nan_at = 5;
         if (way == 2) {
             self.stops_after = 2;
-            options.progress = tell;
+            options.progress = note_progress;
             options.progress_user_data = &self;
         }
         if (way == 3) {
