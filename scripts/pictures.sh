@@ -28,9 +28,6 @@ cmake -DDOCUMENT=docs/start.md -DNAME=first.cpp "-DOUTPUT=$work/first.cpp" -P sc
 c++ -std=c++17 -O2 "$work/first.cpp" -o "$work/first" -I"$prefix/include" -L"$prefix/lib" -lumbo -Wl,-rpath,"$prefix/lib"
 UMBO_TRACE=$work/step.json "$work/first"
 "$umbo" trace "$work/step.json" --plot "$pictures/step.svg"
-# Readable at the width of a page; the thread that trains is called as the program is.
-sed -i -e 's/(thread first)/(calling thread)/' -e 's/font-size="9\.6[0-9]*"/font-size="12"/' -e 's/font-size="11\.2[0-9]*"/font-size="13"/' \
-  "$pictures/step.svg"
 
 echo "==== A trace, of batches so small that its report has something to say"
 UMBO_TRACE=$work/trace.json with_kernels "$built/c_examples/03_train_fashion_mnist" --epochs 1 --batch-size 16 ${DATA:-}
@@ -47,6 +44,3 @@ fi
 
 echo "==== A measurement"
 "$umbo" bench break-even --plot "$pictures/break-even.svg" "${@:4}"
-machine=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 | cut -d ' ' -f 1-2)
-sed -i "s|^2 replicas beat one from \(.*\) of work on$|Two replicas pay off above \1 of work per step ($machine, $(nproc) processors, $(date +%F))|" \
-  "$pictures/break-even.svg"

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// The name of a font and its size in pixels.
 pub type Font = (&'static str, u32);
 
-pub const FONT: Font = ("sans-serif", 14);
-pub const TITLE_FONT: Font = ("sans-serif", 18);
+pub const FONT: Font = ("sans-serif", 16);
+pub const TITLE_FONT: Font = ("sans-serif", 20);
 
 /// A file for a drawing. It is made before anything is measured, so that an error is reported at
 /// once. It takes its name when it is written, and replaces an older one then.

@@ -160,7 +160,7 @@ mod drawing {
     const GAP: u32 = 14;
     const HEIGHT_OF_AXIS: u32 = 40;
     const HEIGHT_OF_NAME: u32 = 22;
-    const NAME_FONT: Font = ("sans-serif", 12);
+    const NAME_FONT: Font = ("sans-serif", 15);
     /// The phases in the order in which a step has them, with their colours in the page of a trace.
     pub const PHASES: [(&str, RGBColor); 11] = [
         ("input", RGBColor(0xe8, 0x96, 0x3a)),

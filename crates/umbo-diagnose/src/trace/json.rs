@@ -39,7 +39,7 @@ pub(super) fn thread(
 ) {
     let shown = match replica {
         Some(replica) if name == format!("umbo-replica-{replica}") => format!("replica {replica}"),
-        Some(replica) => format!("replica {replica} (thread {name})"),
+        Some(replica) => format!("replica {replica} (calling thread {name})"),
         None => name.to_owned(),
     };
     line(

@@ -21,6 +21,8 @@ mod drawing {
 
     use plotters::prelude::*;
 
+    use umbo_core::system::processors::{model, online};
+
     use super::{Even, Row};
     use crate::drawing::{FONT, TITLE_FONT, around, width_of};
 
@@ -35,11 +37,16 @@ mod drawing {
         rows: &[Row],
         even: Even,
     ) -> Result<(), Box<dyn Error>> {
-        let title = match even {
-            Even::At(us) => format!("{replicas} replicas beat one from {us:.1} µs of work on"),
-            Even::Always => format!("{replicas} replicas beat one with all this work"),
-            Even::Never => format!("{replicas} replicas do not beat one with this work"),
+        let found = match even {
+            Even::At(us) => format!("pay off above {us:.1} µs of work per step"),
+            Even::Always => "pay off with all this work".to_owned(),
+            Even::Never => "do not pay off with this work".to_owned(),
         };
+        let model = model().unwrap_or_else(|| "unknown processor".to_owned());
+        let title = format!(
+            "{replicas} replicas {found} ({model}, {} processors)",
+            online()
+        );
         let width = SIZE.0.max(width_of(&title, TITLE_FONT) + 2 * MARGIN);
         let root = SVGBackend::with_string(text, (width, SIZE.1)).into_drawing_area();
         root.fill(&WHITE)?;
@@ -102,7 +109,7 @@ mod tests {
         };
         let rows = [row(1.0, 20.0), row(10.0, 8.0), row(100.0, 6.0)];
         let text = draw(2, &rows, super::super::even(&rows)).unwrap();
-        assert!(text.contains("2 replicas beat one from ") && text.contains("times as fast"));
+        assert!(text.contains("2 replicas pay off above ") && text.contains("times as fast"));
         assert_eq!(text.matches("<circle").count(), 3);
         assert_fits(&text);
         assert!(draw(2, &[], Even::Always).unwrap().contains("</svg>"));
