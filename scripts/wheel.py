@@ -95,10 +95,11 @@ def package_files(prefix, version):
     return files, platform(libraries / f"libumbo.so.{version}")
 
 
-def bill():
+def bill(tag):
+    target = tag.split("_", 3)[3] + "-unknown-linux-gnu"
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "umbo.cdx.json")
-        subprocess.run([sys.executable, str(ROOT / "scripts/sbom.py"), str(file)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, str(ROOT / "scripts/sbom.py"), "--target", target, str(file)], check=True, stdout=subprocess.DEVNULL)
         return file.read_bytes()
 
 
@@ -111,7 +112,7 @@ def wheel_files(prefix):
     info = f"umbo-{version}.dist-info"
     for name in "LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt":
         files[f"{info}/licenses/{name}"] = (ROOT / name).read_bytes()
-    files[f"{info}/sboms/umbo.cdx.json"] = bill()
+    files[f"{info}/sboms/umbo.cdx.json"] = bill(tag)
     summary = re.search(r'^description = "(.*)"', manifest, re.M)[1]
     text = "`python -m umbo --cmake-dir`, `--include-dir` and `--library` say where the library is.\n"
     files[f"{info}/METADATA"] = METADATA.format(version=version, summary=summary, text=text).encode()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator, WeightOptions};
+use umbo_core::checkpoint::{Checkpoint, LoadWeightsOptions, Number, SavedIterator};
 use umbo_core::device::DeviceId;
 use umbo_core::input::{Dataset, ShuffleOptions, distribute_dataset};
 use umbo_core::metrics::Metrics;
@@ -147,10 +147,10 @@ pub fn weights(bytes: &[u8]) {
         with_training(|training| {
             let before = training.weights();
             if let Ok(file) = &in_memory {
-                let options = WeightOptions {
+                let options = LoadWeightsOptions {
                     convert_floats: true,
                     allow_missing: true,
-                    ..WeightOptions::default()
+                    ..LoadWeightsOptions::default()
                 };
                 let loaded = training.checkpoint.load_weights_from(file, options);
                 assert!(

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use crate::machinery::prelude::*;
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{Checkpoint, LoadedWeights, SaveWeightsOptions, WeightOptions};
+use umbo_core::checkpoint::{Checkpoint, LoadWeightsOptions, LoadedWeights, SaveWeightsOptions};
 
 /// How weights are saved. By default each variable has its own type, and all are in one file.
 #[c_struct]
@@ -212,7 +212,7 @@ fn load<'m>(
         collect(pairs, "options.names")
     });
     let pairs = pairs.transpose()?;
-    let core = WeightOptions {
+    let core = LoadWeightsOptions {
         pairs: pairs.as_deref(),
         prefix: prefix.unwrap_or_default(),
         map_name: map_name.as_mut().map(|map_name| map_name as _),

@@ -476,7 +476,8 @@ fn schedule_from(options: &umbo_trainer_options) -> Result<Option<NamedSchedule>
         final_factor: 0.0,
     };
     schedule.check().map_err(|error| match error {
-        Error::InvalidArgument { problem, .. } => {
+        // A trainer has more options than a schedule, so that this one says whose updates it means.
+        Error::InvalidArgument { argument, problem } if argument == "updates" => {
             Error::invalid("options.schedule_updates", problem)
         }
         other => other,

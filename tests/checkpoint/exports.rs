@@ -8,7 +8,7 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value as Json;
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{Checkpoint, SaveWeightsOptions, WeightOptions};
+use umbo_core::checkpoint::{Checkpoint, LoadWeightsOptions, SaveWeightsOptions};
 use umbo_core::collectives::Assignment;
 use umbo_core::error::{Error, Status};
 use umbo_core::strategy::variables::{assign, read};
@@ -45,9 +45,9 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn load(checkpoint: &Checkpoint, path: &Path) -> Result<(), Error> {
-    let options = WeightOptions {
+    let options = LoadWeightsOptions {
         convert_floats: true,
-        ..WeightOptions::default()
+        ..LoadWeightsOptions::default()
     };
     let file = CheckpointFile::open(path)?;
     checkpoint.load_weights_from(&file, options).map(|_| ())

@@ -4,7 +4,7 @@ use std::fs;
 use std::mem::MaybeUninit;
 
 use umbo_core::checkpoint::reader::CheckpointFile;
-use umbo_core::checkpoint::{LoadedWeights, SaveWeightsOptions, WeightOptions};
+use umbo_core::checkpoint::{LoadWeightsOptions, LoadedWeights, SaveWeightsOptions};
 use umbo_core::error::{Error, Result, Status};
 use umbo_core::strategy::variables::read;
 use umbo_core::tensor::DType;
@@ -58,7 +58,7 @@ fn memory_has_the_bytes_of_a_file() {
     let other = Scene::new("sgd", Feature::Plain, 1);
     let loaded = other
         .checkpoint
-        .load_weights_from(&file, WeightOptions::default());
+        .load_weights_from(&file, LoadWeightsOptions::default());
     assert_eq!(loaded.unwrap().unused, Vec::<String>::new());
 }
 
@@ -120,10 +120,10 @@ fn floats_are_converted_if_the_options_say_so() {
     let weights =
         in_memory(|memory| from.save_weights_to_memory(memory, SaveWeightsOptions::default()));
     let file = CheckpointFile::in_memory(&weights).unwrap();
-    let prefixed = |convert_floats| WeightOptions {
+    let prefixed = |convert_floats| LoadWeightsOptions {
         prefix: "net/",
         convert_floats,
-        ..WeightOptions::default()
+        ..LoadWeightsOptions::default()
     };
     let error = to.load_weights_from(&file, prefixed(false)).unwrap_err();
     assert!(
@@ -141,10 +141,10 @@ fn floats_are_converted_if_the_options_say_so() {
         in_memory(|memory| to.save_weights_to_memory(memory, SaveWeightsOptions::default()));
     let file = CheckpointFile::in_memory(&weights).unwrap();
     let pairs = [("net/a", "a")];
-    let options = WeightOptions {
+    let options = LoadWeightsOptions {
         pairs: Some(&pairs),
         convert_floats: true,
-        ..WeightOptions::default()
+        ..LoadWeightsOptions::default()
     };
     from.load_weights_from(&file, options).unwrap();
     assert_eq!(values(&read(&double).unwrap()), rounded);
@@ -164,10 +164,10 @@ fn names_are_mapped_and_what_is_left_is_reported() {
     let (first, second) = (names[0], names[1]);
     let before = scene.bits();
     let load = |map: &mut dyn FnMut(&str) -> Result<Option<String>>, allow_missing| {
-        let options = WeightOptions {
+        let options = LoadWeightsOptions {
             map_name: Some(map),
             allow_missing,
-            ..WeightOptions::default()
+            ..LoadWeightsOptions::default()
         };
         scene.checkpoint.load_weights_from(&file, options)
     };

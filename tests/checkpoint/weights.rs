@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
-use umbo_core::checkpoint::WeightOptions;
+use umbo_core::checkpoint::LoadWeightsOptions;
 use umbo_core::checkpoint::reader::CheckpointFile;
 use umbo_core::error::Status;
 use umbo_core::strategy::variables::read;
@@ -113,10 +113,10 @@ fn several_files_with_an_index_are_one() {
     let load = |text: &str| {
         fs::write(&index, text).unwrap();
         let pairs = [("model/wide", "m.wide"), ("model/dense/bias", "m.bias")];
-        let options = WeightOptions {
+        let options = LoadWeightsOptions {
             pairs: Some(&pairs),
             convert_floats: true,
-            ..WeightOptions::default()
+            ..LoadWeightsOptions::default()
         };
         let file = CheckpointFile::open(&index)?;
         scene.checkpoint.load_weights_from(&file, options)

@@ -63,4 +63,4 @@ pub use objects::string::LONGEST_STRING;
 pub use saveable::Saveable;
 pub use strings::saved_string;
 pub use weight_export::SaveWeightsOptions;
-pub use weight_files::{LoadedWeights, MapName, WeightOptions};
+pub use weight_files::{LoadWeightsOptions, LoadedWeights, MapName};

@@ -126,7 +126,7 @@ fn save_shards(snapshot: Snapshot, path: &Path, largest: u64) -> Result<()> {
     let total: u64 = snapshot
         .tensors
         .iter()
-        .map(|(_, tensor)| bytes(tensor))
+        .map(|(_, tensor)| tensor.bytes() as u64)
         .sum();
     let shards = divided(snapshot, largest)?;
     let checksums: Vec<u32> = shards.iter().map(|shard| shard.header.crc32.0).collect();
@@ -159,7 +159,7 @@ fn divided(snapshot: Snapshot, largest: u64) -> Result<Vec<Shard>> {
     let mut all = vec![empty(steps)];
     let mut in_last = 0;
     for (name, tensor) in tensors {
-        let size = bytes(&tensor);
+        let size = tensor.bytes() as u64;
         if in_last > 0 && size > largest.saturating_sub(in_last) {
             all.push(empty(steps));
             in_last = 0;
@@ -182,11 +182,6 @@ fn divided(snapshot: Snapshot, largest: u64) -> Result<Vec<Shard>> {
         Ok(Shard { contents, header })
     });
     encoded.collect()
-}
-
-/// The bytes of a tensor's elements.
-fn bytes(tensor: &Tensor) -> u64 {
-    (tensor.shape().elements() * tensor.dtype().size()) as u64
 }
 
 /// Writes all shards, and returns the file of each tensor.

@@ -13,7 +13,7 @@ use umbo_tensor::values::variable::Variable;
 
 /// The variables that are loaded, and the tensors of the file that they are loaded from.
 #[derive(Default)]
-pub struct WeightOptions<'a> {
+pub struct LoadWeightsOptions<'a> {
     /// The names of variables in the checkpoint, each with the name of its tensor in the file.
     /// `None`: all variables, from tensors with their own names.
     pub pairs: Option<&'a [(&'a str, &'a str)]>,
@@ -60,9 +60,9 @@ impl Checkpoint {
     /// INVALID_ARGUMENT, with a list of all differences, if a tensor is missing or has another
     /// dtype or shape; then nothing is changed. NOT_FOUND: no such variable.
     pub fn load_weights(&self, path: &Path, pairs: Option<&[(&str, &str)]>) -> Result<()> {
-        let options = WeightOptions {
+        let options = LoadWeightsOptions {
             pairs,
-            ..WeightOptions::default()
+            ..LoadWeightsOptions::default()
         };
         self.load_weights_from(&CheckpointFile::open(path)?, options)
             .map(|_| ())
@@ -73,10 +73,10 @@ impl Checkpoint {
     pub fn load_weights_from(
         &self,
         file: &CheckpointFile<'_>,
-        options: WeightOptions<'_>,
+        options: LoadWeightsOptions<'_>,
     ) -> Result<LoadedWeights> {
-        let variables = self.variables();
-        let WeightOptions {
+        let variables = self.variables()?;
+        let LoadWeightsOptions {
             pairs,
             prefix,
             map_name,
