@@ -80,10 +80,10 @@ pub use nouns::{
     dlpack::*, dtype::*, element_spec::*, equivalence::*, gradients::*, gradients_written::*,
     indexed_slices::*, initial::*, iterator::*, iterator_position::*, library::*, metrics::*,
     observe::*, optimizer::*, optimizer_options::*, optimizer_rows::*, optimizer_settings::*,
-    optimizer_state::*, ownership::*, random::*, replica_context::*, replica_merge::*, run::*,
-    scatter::*, scope::*, special_numbers::*, split::*, strategy::*, strategy_info::*, tensor::*,
-    trainer::*, trainer_calls::*, trainer_parts::*, trainer_rows::*, training::*, update::*,
-    update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
-    variable_flat::*, variable_values::*, view::*,
+    optimizer_state::*, ownership::*, random::*, replica_choice::*, replica_context::*,
+    replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*, split::*, strategy::*,
+    strategy_info::*, tensor::*, trainer::*, trainer_calls::*, trainer_parts::*, trainer_rows::*,
+    training::*, update::*, update_rule::*, value::*, value_parts::*, values_from_function::*,
+    variable::*, variable_flat::*, variable_values::*, view::*,
 };
 pub use tensorflow::{collective::*, input::*, lists::*, strategy::*, variable_creator::*};

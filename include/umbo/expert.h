@@ -7,8 +7,8 @@
  * @brief Functions of umbo.h's objects that most trainers do without.
  *
  * Update rules of the program, parts of tensors, tensors of other libraries, sparse values and
- * updates, scopes, variables as one array, rarer datasets, logical devices, and what bindings ask
- * an object for by name or by number.
+ * updates, scopes, variables as one array, rarer datasets, logical devices, how many replicas
+ * are fastest, and what bindings ask an object for by name or by number.
  *
  * Example:
  * ```c
@@ -34,6 +34,38 @@ extern "C" {
  * The number holds from the next operation on. Results do not depend on it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
+
+/**
+ * Says how many replicas the next step is to have, by the times of those before: the rule of
+ * trainers with `replicas` UMBO_AUTO, for loops that make their strategies themselves.
+ *
+ * @param[in] first_count The number of replicas of the first steps, usually one for each
+ *   processor; 1 or more.
+ * @param[in] step_count How many steps were taken.
+ * @param[in] seconds Their times, in order, each finite and 0 or more. `seconds` may be NULL if
+ *   there are none.
+ * @param[out] replica_count `first_count` or a divisor of it.
+ * @param[out] is_chosen 1: this number stays; the log says so, as information, after the step that
+ *   decides. 0: it is tried. `is_chosen` may be NULL.
+ *
+ * With each number 48 steps are taken, of which the median counts. While fewer replicas are faster
+ * by 3 %, the next smaller divisor is tried; the fastest of all that were tried stays.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_replica_choice_count(
+    int64_t first_count, int64_t step_count, const double *seconds, int64_t *replica_count,
+    int32_t *is_chosen);
+
+/**
+ * Writes what was tried and what comes of it, such as "1 replica: a step takes 2.00 ms with 2
+ * replicas, 1.00 ms with 1 replica".
+ *
+ * @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
+ *
+ * The other parameters are those of umbo_replica_choice_count().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_replica_choice_text(
+    int64_t first_count, int64_t step_count, const double *seconds, char *buffer, size_t capacity,
+    size_t *length);
 
 /** Forgets this thread's last error and releases its payload. */
 UMBO_API void umbo_clear_last_error(void);

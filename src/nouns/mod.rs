@@ -46,6 +46,7 @@ pub mod optimizer_settings;
 pub mod optimizer_state;
 pub mod ownership;
 pub mod random;
+pub mod replica_choice;
 pub mod replica_context;
 pub mod replica_merge;
 pub mod replica_thread;

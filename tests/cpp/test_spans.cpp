@@ -101,6 +101,11 @@ void inputs(const umbo::strategy &strategy) {
         const auto changed = umbo::optimizer::sgd(strategy).change_rows(table, kept);
         CHECK(changed.read().template to_vector<float>() == one_to_four);
     });
+    each_input<double>([](const auto &seconds) {
+        CHECK(umbo::replica_choice_count(8, seconds).count == 8 && !umbo::replica_choice_count(8, seconds).is_chosen);
+        CHECK(umbo::replica_choice_text(8, seconds) == "8 replicas: nothing was measured");
+    });
+    CHECK(umbo::replica_choice_count(1, {}).is_chosen);
     // The memory of the program's, in place.
     auto memory = std::make_shared<std::vector<float>>(one_to_four);
     auto in_place = umbo::tensor::from_memory({2, 2}, *memory, memory);

@@ -340,6 +340,60 @@ void threads_of_replicas() {
     });
 }
 
+// The training goes its way while the number of replicas changes under it, and may end with another trainer.
+void replicas_that_are_chosen() {
+    const examples all;
+    const auto net = made<net_type>(all.x.front());
+    const char *const path = "dlib_chosen.umbo";
+    const auto trained = [&](std::int64_t replicas, std::int64_t in_sync, bool restarts) {
+        dlib_trainer<net_type> trainer(replicas, net, all.x.front(), dlib::sgd(0.01f, 0.9f), in_sync);
+        trainer.set_learning_rate(0.05);
+        trainer.set_mini_batch_size(batch);
+        trainer.set_max_num_epochs(16); // of 8 steps
+        trainer.train(all.x, all.y);
+        trainer.set_learning_rate(0.02);
+        CHECK(trainer.get_train_one_step_calls() == 128);
+        const bool has_chosen = replicas == UMBO_AUTO && umbo::processor_count() > 1;
+        CHECK((trainer.choice().find("a step takes") != std::string::npos) == has_chosen);
+        double loss = trainer.get_average_loss();
+        if (!restarts) {
+            for (int step = 0; step < 5; ++step) trainer.train_one_step(all.x, all.y);
+            CHECK(trainer.optimizer().variable_progress(trainer.model().parameters()[0]).update_count == 133);
+            loss += trainer.test_one_step(all.x, all.y);
+            auto numbers = numbers_of(trainer.get_net());
+            numbers.push_back(static_cast<float>(loss));
+            return numbers;
+        }
+        trainer.save(path);
+        dlib_trainer<net_type> other(UMBO_AUTO, net, all.x.front(), dlib::sgd(0.01f, 0.9f), in_sync);
+        other.restore(path);
+        CHECK(other.get_learning_rate() == 0.02 && other.get_train_one_step_calls() == 128);
+        for (int step = 0; step < 5; ++step) other.train_one_step(all.x, all.y);
+        loss += other.test_one_step(all.x, all.y);
+        auto numbers = numbers_of(other.get_net());
+        numbers.push_back(static_cast<float>(loss));
+        return numbers;
+    };
+    for (const bool restarts : {false, true}) {
+        CHECK(furthest(trained(UMBO_AUTO, 0, restarts), trained(1, 0, false)) < 1e-4f);
+        CHECK(trained(UMBO_AUTO, 4, restarts) == trained(1, 4, false));
+    }
+    std::remove(path);
+    // Normalisations keep their statistics, which are those of one replica if there is one.
+    examples pictures;
+    for (sample &each : pictures.x) each = dlib::reshape(each, 3, 3);
+    dlib_trainer<normalised> statistics(UMBO_AUTO, made<normalised>(pictures.x.front()), pictures.x.front());
+    for (int step = 0; step < 100; ++step) statistics.train_one_step(pictures.x, pictures.y);
+    auto end = statistics.get_net();
+    CHECK(std::isfinite(statistics.test_one_step(pictures.x, pictures.y)) && std::isfinite(end.compute_loss(pictures.x.begin(), pictures.x.end(), pictures.y.begin())));
+    // What is handed out stays.
+    dlib_trainer<net_type> settled(UMBO_AUTO, net, all.x.front());
+    CHECK(settled.model().strategy().replica_count() == umbo::processor_count());
+    for (int step = 0; step < 60; ++step) settled.train_one_step(all.x, all.y);
+    CHECK(settled.choice().find("nothing was measured") != std::string::npos);
+    CHECK(settled.model().strategy().replica_count() == umbo::processor_count());
+}
+
 } // namespace
 
 // The lines of docs/engines.md, around data that they do not say.
@@ -371,6 +425,7 @@ int main(int count, char **words) {
     uneven_and_empty_parts();
     rows_of_a_dataset();
     rates_that_shrink();
+    replicas_that_are_chosen();
     saved_and_restored();
     failures();
     return finish();

@@ -277,6 +277,81 @@ void fits() {
                      umbo::status::invalid_argument, ""));
 }
 
+// The training goes its way while the number of replicas changes under it: within an epoch and at its end, with moments, orders,
+// accumulated gradients, constants, an evaluation, and a restart.
+void replicas_that_are_chosen() {
+    settings how;
+    how.params = common_params();
+    const examples all(how);
+    ggml_options options = options_of(how);
+    options.accumulation_steps = 3;
+    ggml_loop_options with;
+    with.batch_size = batch;
+    with.get_opt_pars = ggml_opt_get_constant_optimizer_params;
+    with.get_opt_pars_ud = &how.params;
+    const auto model_of = [&](std::int64_t replicas, std::int64_t in_sync) {
+        return std::make_unique<ggml_model<perceptron>>(replicas, options, [of = how.of](ggml_context *ctx) { return perceptron(ctx, of); },
+                                                        [=](perceptron &net) { net.draw(how.spread); }, in_sync);
+    };
+    const auto trained = [&](std::int64_t replicas, std::int64_t in_sync, bool restarts) {
+        auto model = model_of(replicas, in_sync);
+        auto loop = std::make_unique<ggml_loop<perceptron>>(*model, all.of_umbo(), with);
+        double sum = 0;
+        std::int64_t calls = 0;
+        for (int epoch = 0; epoch < 20; ++epoch) {
+            if (restarts && epoch == 9) {
+                loop->save("ggml_chosen.umbo");
+                loop.reset();
+                model = model_of(replicas, in_sync);
+                loop = std::make_unique<ggml_loop<perceptron>>(*model, all.of_umbo(), with);
+                CHECK(loop->resume("ggml_chosen.umbo") == 9);
+            }
+            const auto results = loop->epoch([&](bool, const ggml_result &, std::int64_t, std::int64_t, std::int64_t) { ++calls; });
+            CHECK(results.first.ndata == with.idata_split && results.second.ndata == all.rows - with.idata_split);
+            sum += results.first.loss + results.second.loss;
+        }
+        const bool has_chosen = replicas == UMBO_AUTO && umbo::processor_count() > 1;
+        CHECK((model->choice().find("a step takes") != std::string::npos) == has_chosen);
+        CHECK(calls == 20 * ((with.idata_split + batch - 1) / batch + (all.rows - with.idata_split + batch - 1) / batch));
+        CHECK(loop->checkpoint().integer("epochs") == 20);
+        CHECK(loop->optimizer().variable_progress(model->parameters()[0]).update_count == 20 * with.idata_split / batch / 3);
+        auto numbers = model->central().numbers();
+        numbers.push_back(static_cast<float>(sum));
+        return numbers;
+    };
+    for (const std::int64_t split : {batch * 8, batch * 9}) {
+        with.idata_split = split;
+        for (const bool restarts : {false, true}) {
+            CHECK(furthest(trained(UMBO_AUTO, 0, restarts), trained(1, 0, false)) < 2e-4f);
+            CHECK(trained(UMBO_AUTO, 4, restarts) == trained(1, 4, false));
+        }
+    }
+    std::remove("ggml_chosen.umbo");
+    // What is handed out stays, also for a second loop.
+    for (const bool by_loop : {false, true}) {
+        const auto model = model_of(UMBO_AUTO, 0);
+        std::unique_ptr<ggml_loop<perceptron>> other;
+        if (by_loop) other = std::make_unique<ggml_loop<perceptron>>(*model, all.of_umbo(), with);
+        else CHECK(model->strategy().replica_count() == umbo::processor_count());
+        ggml_loop<perceptron> loop(*model, all.of_umbo(), with);
+        for (int epoch = 0; epoch < 8; ++epoch) loop.epoch();
+        CHECK(model->choice().find("nothing was measured") != std::string::npos);
+        CHECK(model->strategy().replica_count() == umbo::processor_count());
+    }
+    // A network that is another when it is made again cannot have another number of replicas, and trains with the one before.
+    if (umbo::processor_count() == 1) return;
+    std::int64_t made = 0;
+    ggml_model<perceptron> unlike(UMBO_AUTO, options, [&made, of = how.of](ggml_context *ctx) {
+        auto sizes = of;
+        if (++made > umbo::processor_count()) sizes.inputs += 1;
+        return perceptron(ctx, sizes);
+    }, [=](perceptron &net) { net.draw(how.spread); });
+    ggml_loop<perceptron> loop(unlike, all.of_umbo(), with);
+    for (int epoch = 0; epoch < 8; ++epoch) CHECK(loop.epoch().first.ndata == with.idata_split);
+    CHECK(unlike.choice().find("cannot be had: make: it gives other tensors") != std::string::npos);
+    CHECK(unlike.strategy().replica_count() == umbo::processor_count());
+}
+
 // What is saved goes on as if it had not stopped.
 void saved_and_restored() {
     settings how;
@@ -411,6 +486,7 @@ int main(int count, char **words) {
     uneven_and_empty_parts();
     evaluation_as_in_ggml();
     fits();
+    replicas_that_are_chosen();
     saved_and_restored();
     constants_and_unused_parameters();
     failing_callbacks();

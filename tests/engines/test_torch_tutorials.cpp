@@ -439,45 +439,28 @@ void modules_that_are_refused() {
     CHECK(failed);
 }
 
-// The numbers that are tried, and the one that stays, if steps take these times.
-void numbers_of_replicas() {
+void a_number_that_cannot_be_had() {
     using umbo::adapters::common_detail::replica_choice;
-    const auto chosen = [](std::int64_t all, auto time) {
-        replica_choice choice(all);
-        std::vector<std::int64_t> numbers{all};
-        for (int step = 0; step < 1000 && choice.is_open(); ++step) {
-            // Steps in which threads are new, and single slow ones, decide nothing.
-            const bool is_slow = step % 28 < 4 || step % 9 == 0;
-            if (choice.add(is_slow ? 1e3 : time(choice.replicas()))) numbers.push_back(choice.replicas());
-        }
-        CHECK(!choice.is_open());
-        return numbers;
-    };
-    using list = std::vector<std::int64_t>;
-    CHECK((chosen(2, [](auto n) { return 1.0 / static_cast<double>(n); }) == list{2, 1, 2}));
-    CHECK((chosen(2, [](auto n) { return static_cast<double>(n); }) == list{2, 1}));
-    CHECK((chosen(12, [](auto n) { return static_cast<double>(n); }) == list{12, 6, 4, 3, 2, 1}));
-    CHECK((chosen(16, [](auto n) { return 240.0 / static_cast<double>(n) + 10.0 * static_cast<double>(n); }) == list{16, 8, 4, 2, 4}));
-    CHECK((chosen(8, [](auto) { return 1.0; }) == list{8, 4, 8}));
-    CHECK((chosen(1, [](auto) { return 1.0; }) == list{1}));
     // Where the next number cannot be had, the one before stays, and the text says why.
     replica_choice refused(2);
     while (!refused.add(1.0)) {}
     refused.stay(2, "no memory");
     CHECK(!refused.is_open() && refused.replicas() == 2);
-    CHECK(refused.text().find("1 replica of 2 threads cannot be had: no memory") != std::string::npos);
+    CHECK(refused.text().find("1 replica cannot be had: no memory") != std::string::npos);
 }
 
 // The training goes its way while the number of replicas changes under it: losses, momenta, rates, statistics, dropout.
 void replicas_that_are_chosen() {
     const data all;
-    const auto trained = [&](auto replicas, std::string *said) {
+    const auto trained = [&](auto replicas, std::int64_t in_sync, std::string *said) {
         torch::manual_seed(9);
         normal net(12);
-        torch_optimizer sgd(replicas, net, torch::optim::SGDOptions(0.05).momentum(0.9));
+        umbo::adapters::torch_options how;
+        how.replicas_in_sync = in_sync;
+        torch_optimizer sgd(replicas, net, torch::optim::SGDOptions(0.05).momentum(0.9), {}, how);
         torch::optim::StepLR scheduler(sgd, 20, 0.7);
         net->norm->eval();
-        for (int step = 0; step < 90; ++step) {
+        for (int step = 0; step < 120; ++step) {
             sgd.train(all.batch(), [](normalImpl &module, const part &of) {
                 return F::cross_entropy(module.forward(umbo::adapters::dropout(of["x"], 0.2, true)), of["y"]);
             });
@@ -485,14 +468,15 @@ void replicas_that_are_chosen() {
             scheduler.step();
         }
         if (said != nullptr) *said = sgd.choice();
-        CHECK(sgd.optimizer().variable_progress(sgd.model().parameters()[0]).update_count == 90);
+        CHECK(sgd.optimizer().variable_progress(sgd.model().parameters()[0]).update_count == 120);
         std::vector<torch::Tensor> parameters;
         for (const auto &each : net->parameters()) parameters.push_back(each.detach().clone());
         return parameters;
     };
     std::string said;
-    const auto chosen = trained(UMBO_AUTO, &said), fixed = trained(1, nullptr);
+    const auto chosen = trained(UMBO_AUTO, 0, &said), fixed = trained(1, 0, nullptr);
     CHECK(near_in(chosen, fixed, 1e-4));
+    CHECK(near_in(trained(UMBO_AUTO, 4, nullptr), trained(1, 4, nullptr), 0)); // bit by bit
     const auto processors = umbo::adapters::torch_strategy().replica_count();
     CHECK(processors == 1 || said.find("a step takes") != std::string::npos);
     // What is handed out stays.
@@ -508,7 +492,7 @@ void replicas_that_are_chosen() {
 } // namespace
 
 int main() {
-    numbers_of_replicas();
+    a_number_that_cannot_be_had();
     replicas_that_are_chosen();
     modules_of_the_program();
     modules_that_are_refused();

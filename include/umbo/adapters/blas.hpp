@@ -10,6 +10,7 @@
 #endif
 
 #include <umbo/adapters/common.hpp>
+#include <umbo/adapters/replica_choice.hpp>
 
 namespace umbo {
 namespace adapters {
@@ -52,6 +53,49 @@ inline void set_openblas_threads(int threads) {
 #else
     (void)threads;
 #endif
+}
+
+inline int openmp_threads() {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    return now ? now() : 1;
+#else
+    return 1;
+#endif
+}
+
+inline void set_openmp_threads(int threads) {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+    if (set && openmp_threads() != threads) set(threads);
+#else
+    (void)threads;
+#endif
+}
+
+// The numbers of threads that the program has set, or that its environment has: those before the first strategy which shares
+// the processors anew.
+struct most_threads {
+    int openblas = openblas_threads(), openmp = openmp_threads();
+
+    static const most_threads &of_program() {
+        static const most_threads all;
+        return all;
+    }
+};
+
+// A strategy of so many replicas, each with its share of the processors for OpenMP's threads and OpenBLAS's, which an earlier
+// strategy may have lowered. UMBO_AUTO: one for each processor. With `replicas_in_sync` each has one thread, since other numbers sum in other orders.
+inline strategy strategy_with_shares(std::int64_t replicas, std::int64_t replicas_in_sync) {
+    strategy_options options;
+    options.cpu_replicas = replicas == UMBO_AUTO ? first_replicas(replicas_in_sync) : replicas;
+    options.replicas_in_sync = replicas_in_sync;
+    options.replica_thread_start = [most = most_threads::of_program(), replicas_in_sync](const umbo_replica_thread &thread) {
+        const int share = replicas_in_sync > 0 ? 1 : thread.computing_thread_count;
+        set_openmp_threads(share < most.openmp ? share : most.openmp);
+        set_openblas_threads(share < most.openblas ? share : most.openblas);
+    };
+    return strategy::create(options);
 }
 
 } // namespace common_detail

@@ -113,6 +113,27 @@ inline returned<std::string> device_canonical_name(const std::string &name,
     });
 }
 
+// How many replicas the next step is to have, and whether this number stays.
+struct replica_choice {
+    std::int64_t count = 1;
+    bool is_chosen = false;
+};
+
+// By the times of the steps before, in seconds; see umbo_replica_choice_count().
+inline returned<replica_choice> replica_choice_count(std::int64_t first_count, span<const double> seconds) {
+    replica_choice next;
+    std::int32_t is_chosen = 0;
+    UMBO_DETAIL_TRY(umbo_replica_choice_count(first_count, detail::count_of(seconds.size()), seconds.data(), &next.count, &is_chosen));
+    next.is_chosen = is_chosen != 0;
+    return next;
+}
+
+inline returned<std::string> replica_choice_text(std::int64_t first_count, span<const double> seconds) {
+    return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+        return umbo_replica_choice_text(first_count, detail::count_of(seconds.size()), seconds.data(), buffer, capacity, length);
+    });
+}
+
 // What is known of a device, and how many of its type there are.
 struct device_info {
     umbo::device device = {};

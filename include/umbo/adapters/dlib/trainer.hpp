@@ -7,12 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <umbo/adapters/blas.hpp>
 #include <umbo/adapters/dlib/model.hpp>
+#include <umbo/adapters/replica_choice.hpp>
 
 namespace umbo {
 namespace adapters {
@@ -31,18 +35,40 @@ public:
     // `sample` has the sizes of all samples; see dlib_model. `solver` is a dlib::sgd or a dlib::adam.
     template <class Solver = dlib::sgd>
     dlib_trainer(const umbo::strategy &on, Net net, const input_type &sample, const Solver &solver = Solver())
-        : model_(on, std::move(net), sample), optimizer_(model_.optimizer_of(solver, learning_rate_)), saved_(umbo::checkpoint::create(on)) {
-        for (const variable &parameter : model_.parameters()) saved_.add(parameter);
-        saved_.add("optimizer", optimizer_);
+        : sample_(sample), rule_([solver](const dlib_model<Net> &model, double rate) { return model.optimizer_of(solver, rate); }),
+          now_(on, std::move(net), *this) {
         note(0); // so that it knows their names
+    }
+
+    // On so many replicas, with OpenBLAS's threads and OpenMP's set. UMBO_AUTO: on as many as train fastest. The first steps, which
+    // are steps like others, try one replica for each processor and divisors of that number; where losses depend on the number
+    // of replicas only by rounding, so do results. With `replicas_in_sync` it changes no bit of them. What `model()` or
+    // `optimizer()` has handed out stays: the choice ends there.
+    template <class Solver = dlib::sgd>
+    dlib_trainer(std::int64_t replicas, Net net, const input_type &sample, const Solver &solver = Solver(),
+                 std::int64_t replicas_in_sync = 0)
+        : dlib_trainer(common_detail::strategy_with_shares(replicas, replicas_in_sync), std::move(net), sample, solver) {
+        in_sync_ = replicas_in_sync;
+        if (replicas == UMBO_AUTO) choice_ = common_detail::replica_choice(common_detail::first_replicas(replicas_in_sync));
     }
 
     dlib_trainer(const dlib_trainer &) = delete;
     dlib_trainer &operator=(const dlib_trainer &) = delete;
 
-    dlib_model<Net> &model() noexcept { return model_; }
-    const umbo::optimizer &optimizer() const noexcept { return optimizer_; }
-    Net get_net() const { return model_.net(); }
+    dlib_model<Net> &model() noexcept {
+        choice_.settle();
+        return *now_.model;
+    }
+
+    const umbo::optimizer &optimizer() const noexcept {
+        choice_.settle();
+        return now_.optimizer;
+    }
+
+    Net get_net() const { return now_.model->net(); }
+
+    // What was chosen for UMBO_AUTO, or is tried next, and why: "1 replica: a step takes 4.10 ms with ...".
+    std::string choice() const { return choice_.text(); }
 
     // Epochs until their largest number, or until the learning rate is below the least one. Throws INVALID_ARGUMENT if there are
     // no samples, or another number of labels. What fails ends it; the steps before stay, and it resumes where it was.
@@ -74,8 +100,9 @@ public:
     // The mean loss of all samples, which changes no parameter.
     double test_one_step(const std::vector<input_type> &samples, const std::vector<label_type> &labels) {
         require(samples, labels);
-        const umbo::strategy &on = model_.strategy();
-        on.run(model_.evaluation(samples, labels), on.split(model_.rows_of(0, static_cast<std::int64_t>(samples.size()))));
+        dlib_model<Net> &model = *now_.model;
+        const umbo::strategy &on = model.strategy();
+        on.run(model.evaluation(samples, labels), on.split(model.rows_of(0, static_cast<std::int64_t>(samples.size()))));
         return on.metric_result("loss").mean;
     }
 
@@ -85,7 +112,7 @@ public:
 
     double get_learning_rate() const noexcept { return learning_rate_; }
     void set_learning_rate(double rate) {
-        optimizer_.set_learning_rate(rate);
+        now_.optimizer.set_learning_rate(rate);
         if (rate != learning_rate_) previous_.clear();
         learning_rate_ = rate;
     }
@@ -130,11 +157,11 @@ public:
     void save(const std::string &path) { save(path, 0); }
 
     void restore(const std::string &path) {
-        saved_.restore(path);
-        epoch_ = saved_.integer("epoch");
-        position_ = saved_.integer("position");
-        steps_ = saved_.integer("steps");
-        learning_rate_ = saved_.number("learning_rate");
+        now_.saved.restore(path);
+        epoch_ = now_.saved.integer("epoch");
+        position_ = now_.saved.integer("position");
+        steps_ = now_.saved.integer("steps");
+        learning_rate_ = now_.saved.number("learning_rate");
         previous_.clear();
     }
 
@@ -152,8 +179,10 @@ private:
     }
 
     void step_on(const std::vector<input_type> &samples, const std::vector<label_type> &labels, std::int64_t first, std::int64_t count) {
-        const double loss = model_.train(samples, labels, model_.rows_of(first, count));
-        optimizer_.apply(model_.gradients());
+        choice_.begin();
+        const double loss = now_.model->train(samples, labels, dlib_model<Net>::rows_of(first, count));
+        now_.optimizer.apply(now_.model->gradients());
+        choice_.end([this](std::int64_t replicas) { move_to(replicas); });
         ++steps_;
         losses_.add(loss);
         previous_.push_back(loss);
@@ -169,9 +198,20 @@ private:
         const auto still = static_cast<unsigned long>(threshold_);
         if (dlib::count_steps_without_decrease(previous_) < still || dlib::count_steps_without_decrease_robust(previous_) < still) return;
         learning_rate_ *= shrink_;
-        optimizer_.set_learning_rate(learning_rate_);
+        now_.optimizer.set_learning_rate(learning_rate_);
         const auto dropped = std::min<std::int64_t>(400 + threshold_ / 10, static_cast<std::int64_t>(previous_.size()));
         previous_.erase(previous_.begin(), previous_.begin() + dropped);
+    }
+
+    // Lets the training continue on so many replicas.
+    void move_to(std::int64_t replicas) {
+        const auto state = now_.saved.save_to_memory();
+        parts next(common_detail::strategy_with_shares(replicas, in_sync_), now_.model->net(), *this);
+        for (const char *name : {"epoch", "position", "steps"}) next.saved.set_integer(name, 0);
+        next.saved.set_number("learning_rate", 0);
+        next.saved.restore_from_memory(state);
+        next.optimizer.set_learning_rate(learning_rate_);
+        now_ = std::move(next);
     }
 
     void synchronise_file(std::int64_t trained_since) {
@@ -182,23 +222,39 @@ private:
     // `trained_since`: examples of the epoch that are trained and not yet in `position_`.
     void save(const std::string &path, std::int64_t trained_since) {
         note(trained_since);
-        saved_.save(path);
+        now_.saved.save(path);
     }
 
     void note(std::int64_t trained_since) {
-        saved_.set_integer("epoch", epoch_);
-        saved_.set_integer("position", position_ + trained_since);
-        saved_.set_integer("steps", steps_);
-        saved_.set_number("learning_rate", learning_rate_);
+        now_.saved.set_integer("epoch", epoch_);
+        now_.saved.set_integer("position", position_ + trained_since);
+        now_.saved.set_integer("steps", steps_);
+        now_.saved.set_number("learning_rate", learning_rate_);
     }
+
+    // What belongs to a number of replicas.
+    struct parts {
+        parts(const umbo::strategy &on, Net net, const dlib_trainer &trainer)
+            : model(std::make_unique<dlib_model<Net>>(on, std::move(net), trainer.sample_)),
+              optimizer(trainer.rule_(*model, trainer.learning_rate_)), saved(umbo::checkpoint::create(on)) {
+            for (const variable &parameter : model->parameters()) saved.add(parameter);
+            saved.add("optimizer", optimizer);
+        }
+
+        std::unique_ptr<dlib_model<Net>> model;
+        umbo::optimizer optimizer;
+        umbo::checkpoint saved;
+    };
 
     double learning_rate_ = 1e-2, min_learning_rate_ = 1e-5, shrink_ = 0.1;
     std::int64_t threshold_ = 2000, mini_batch_size_ = 128, max_num_epochs_ = 10000;
     std::int64_t epoch_ = 0, position_ = 0, steps_ = 0, budget_ = 0;
     bool verbose_ = false;
-    dlib_model<Net> model_;
-    umbo::optimizer optimizer_;
-    umbo::checkpoint saved_;
+    mutable common_detail::replica_choice choice_;
+    std::int64_t in_sync_ = 0;
+    input_type sample_;
+    std::function<umbo::optimizer(const dlib_model<Net> &, double)> rule_;
+    parts now_;
     dlib::running_stats<double> losses_;
     std::deque<double> previous_; // losses of steps
     std::string sync_path_;

@@ -41,8 +41,7 @@ class ggml_loop {
 public:
     // The model has to live as long. Throws INVALID_ARGUMENT for a batch size below 1, or rows of which none is for training.
     ggml_loop(ggml_model<Net> &model, const dataset &rows, const ggml_loop_options &how = {})
-        : model_(model), how_(how), now_(how.get_opt_pars(how.get_opt_pars_ud)),
-          optimizer_(optimizer_of(model.strategy(), how.optimizer, now_)) {
+        : model_(model), how_(how), now_(how.get_opt_pars(how.get_opt_pars_ud)) {
         const std::int64_t all = rows.cardinality();
         if (all < 1) throw error(status::invalid_argument, "rows: their number has to be known, and 1 or more");
         const std::int64_t split = how.idata_split < 0 ? all : how.idata_split;
@@ -52,23 +51,27 @@ public:
         shuffle_options order;
         order.seed = how.seed;
         const dataset first = rows.take(split);
-        training_ = model.strategy().iterate((how.shuffle ? first.shuffle(order) : first).batch(how.batch_size));
-        if (split < all) evaluation_ = model.strategy().iterate(rows.skip(split).batch(how.batch_size));
+        training_rows_ = (how.shuffle ? first.shuffle(order) : first).batch(how.batch_size);
+        if (split < all) evaluation_rows_ = rows.skip(split).batch(how.batch_size);
         training_batches_ = batches_of(split);
         evaluation_batches_ = batches_of(all - split);
-        saved_ = umbo::checkpoint::create(model.strategy());
-        for (const variable &parameter : model.parameters()) saved_.add(parameter);
-        saved_.add("optimizer", optimizer_);
-        saved_.add("gradients", model.gradients());
-        saved_.add("rows", training_);
-        saved_.set_integer("epochs", 0);
+        parts_ = parts(*this);
+        if (model_.had_loop_) model_.choice_.settle(); // the other loop knows nothing of new parts
+        model_.had_loop_ = true;
     }
 
     ggml_loop(const ggml_loop &) = delete;
     ggml_loop &operator=(const ggml_loop &) = delete;
 
-    const umbo::optimizer &optimizer() const noexcept { return optimizer_; }
-    const umbo::checkpoint &checkpoint() const noexcept { return saved_; }
+    const umbo::optimizer &optimizer() const noexcept {
+        model_.choice_.settle();
+        return parts_.optimizer;
+    }
+
+    const umbo::checkpoint &checkpoint() const noexcept {
+        model_.choice_.settle();
+        return parts_.saved;
+    }
 
     // Trains on each batch of the rows for training, and evaluates on the others: the two results. `callback(train, result,
     // ibatch, ibatch_max, t_start_us)` is called after each batch, as by ggml_opt_epoch. What fails or throws ends the epoch;
@@ -76,9 +79,9 @@ public:
     template <class Callback>
     std::pair<ggml_result, ggml_result> epoch(Callback callback) {
         std::pair<ggml_result, ggml_result> made;
-        made.first = pass(training_, training_batches_, callback, true);
-        saved_.set_integer("epochs", saved_.integer("epochs") + 1);
-        if (evaluation_) made.second = pass(evaluation_, evaluation_batches_, callback, false);
+        made.first = pass(parts_.training, training_batches_, callback, true);
+        parts_.saved.set_integer("epochs", parts_.saved.integer("epochs") + 1);
+        if (parts_.evaluation) made.second = pass(parts_.evaluation, evaluation_batches_, callback, false);
         return made;
     }
 
@@ -87,16 +90,16 @@ public:
     }
 
     // Parameters, the optimizer's state, the order of the rows, and the number of epochs, in a file of Umbo's.
-    void save(const std::string &path) const { saved_.save(path); }
+    void save(const std::string &path) const { parts_.saved.save(path); }
 
     void restore(const std::string &path) {
-        saved_.restore(path);
+        parts_.saved.restore(path);
         know_rate();
     }
 
     // Restores if there is such a file. The number of epochs that it has seen: the next one, counted from 0.
     std::int64_t resume(const std::string &path) {
-        const std::int64_t epochs = common_detail::resume(saved_, path);
+        const std::int64_t epochs = common_detail::resume(parts_.saved, path);
         know_rate();
         return epochs;
     }
@@ -104,36 +107,86 @@ public:
 private:
     std::int64_t batches_of(std::int64_t rows) const { return (rows + how_.batch_size - 1) / how_.batch_size; }
 
+    // What belongs to a number of replicas.
+    struct parts {
+        parts() = default;
+
+        explicit parts(const ggml_loop &loop) {
+            const auto &model = *loop.model_.now_;
+            optimizer = optimizer_of(model.on, loop.how_.optimizer, loop.now_);
+            training = model.on.iterate(loop.training_rows_);
+            if (loop.evaluation_rows_) evaluation = model.on.iterate(loop.evaluation_rows_);
+            saved = umbo::checkpoint::create(model.on);
+            for (const variable &parameter : model.parameters) saved.add(parameter);
+            saved.add("optimizer", optimizer);
+            saved.add("gradients", model.gradients);
+            saved.add("rows", training);
+            saved.set_integer("epochs", 0);
+        }
+
+        umbo::optimizer optimizer;
+        iterator training, evaluation;
+        umbo::checkpoint saved;
+    };
+
+    // Lets the training continue on so many replicas.
+    void move_to(std::int64_t replicas) {
+        const auto state = parts_.saved.save_to_memory();
+        auto model = model_.on_other(replicas);
+        model_.now_.swap(model);
+        try {
+            parts next(*this);
+            next.saved.restore_from_memory(state);
+            next.optimizer.set_learning_rate(static_cast<double>(rate_of(now_)));
+            parts_ = std::move(next);
+        } catch (...) {
+            model_.now_.swap(model);
+            throw;
+        }
+    }
+
     template <class Callback>
     ggml_result pass(const iterator &batches, std::int64_t count, Callback &callback, bool trains) {
-        const umbo::strategy &on = model_.strategy();
         common_detail::mean_of loss, right;
         ggml_result result;
         const std::int64_t start = ggml_time_us();
         std::int64_t number = 0;
         try {
-            for (const value &batch : batches) {
-                if (trains) {
-                    follow_parameters(); // which may fail
-                    on.run(model_.step(), batch);
-                    optimizer_.apply(model_.gradients());
-                } else {
-                    on.run(model_.evaluation(), batch);
+            bool has_moved = true; // then the rest of the pass is another iterator's
+            while (has_moved) {
+                has_moved = false;
+                for (const value &batch : batches) {
+                    step_on(batch, trains, loss, right, result);
+                    has_moved = trains && model_.choice_.end([this](std::int64_t replicas) { move_to(replicas); });
+                    callback(trains, static_cast<const ggml_result &>(result), ++number, count, start);
+                    if (has_moved) break;
                 }
-                loss.add(on.metric_result("loss"));
-                result.ndata = loss.weight();
-                result.loss = model_.sums() ? loss.sum() : loss.mean();
-                if (model_.has_accuracy()) {
-                    right.add(on.metric_result("accuracy"));
-                    result.accuracy = right.mean();
-                }
-                callback(trains, static_cast<const ggml_result &>(result), ++number, count, start);
             }
         } catch (...) {
             batches.reset();
             throw;
         }
         return result;
+    }
+
+    // Trains or measures a batch, and adds to what the pass has come to.
+    void step_on(const value &batch, bool trains, common_detail::mean_of &loss, common_detail::mean_of &right, ggml_result &result) {
+        const auto &model = *model_.now_;
+        if (trains) {
+            follow_parameters(); // which may fail
+            model_.choice_.begin();
+            model.on.run(model_.step(), batch);
+            parts_.optimizer.apply(model.gradients);
+        } else {
+            model.on.run(model_.evaluation(), batch);
+        }
+        loss.add(model.on.metric_result("loss"));
+        result.ndata = loss.weight();
+        result.loss = model_.sums() ? loss.sum() : loss.mean();
+        if (model_.has_accuracy()) {
+            right.add(model.on.metric_result("accuracy"));
+            result.accuracy = right.mean();
+        }
     }
 
     bool is_adamw() const noexcept { return how_.optimizer == GGML_OPT_OPTIMIZER_TYPE_ADAMW; }
@@ -156,17 +209,16 @@ private:
         if (other != nullptr) {
             throw error(status::unimplemented, std::string("get_opt_pars: '") + other + "' has changed; only 'alpha' may");
         }
-        if (rate_of(next) != rate_of(now_)) optimizer_.set_learning_rate(static_cast<double>(rate_of(next)));
+        if (rate_of(next) != rate_of(now_)) parts_.optimizer.set_learning_rate(static_cast<double>(rate_of(next)));
         now_ = next;
     }
 
     ggml_model<Net> &model_;
     ggml_loop_options how_;
     ggml_opt_optimizer_params now_;
-    umbo::optimizer optimizer_;
-    iterator training_, evaluation_;
+    dataset training_rows_, evaluation_rows_; // in batches
     std::int64_t training_batches_ = 0, evaluation_batches_ = 0;
-    umbo::checkpoint saved_;
+    parts parts_;
 };
 
 // ggml_opt_fit over replicas, with its last arguments: `nepoch` epochs on the rows of a dataset, of which the share

@@ -32,6 +32,9 @@ struct torch_options {
     umbo::dtype dtype = umbo::dtype::none;
     // Names of parameters whose gradients are sparse, as those of torch::nn::Embedding with sparse(true).
     std::vector<std::string> row_sparse = {};
+    // For a `torch_optimizer` that gets a number of replicas, as in strategy_options: results are bit-identical for any number, since
+    // torch computes with one thread on each. 0: none.
+    std::int64_t replicas_in_sync = 0;
 };
 
 // A module on each replica, whose parameters and buffers are variables of the strategy.

@@ -46,19 +46,16 @@ inline strategy_options with_torch_threads(strategy_options options) {
 
 namespace torch_detail {
 
-// The number of OpenBLAS's threads before the first strategy that chooses its replicas.
-inline int most_openblas_threads() {
-    static const int threads = common_detail::openblas_threads();
-    return threads;
-}
-
 // A strategy of so many replicas on CPUs, each with its share of the processors for torch's operations and for OpenBLAS, whose
-// threads an earlier strategy may have lowered.
-inline strategy strategy_with_shares(std::int64_t replicas) {
+// threads an earlier strategy may have lowered. With `replicas_in_sync` each has one thread.
+inline strategy strategy_with_shares(std::int64_t replicas, std::int64_t replicas_in_sync = 0) {
     strategy_options options;
     options.cpu_replicas = replicas;
-    options.replica_thread_start = [most = most_openblas_threads()](const umbo_replica_thread &thread) {
-        const int threads = threads_of_torch(thread.computing_thread_count);
+    options.replicas_in_sync = replicas_in_sync;
+    options.replica_thread_start = [most = common_detail::most_threads::of_program().openblas,
+                                    replicas_in_sync](const umbo_replica_thread &thread) {
+        const int threads = replicas_in_sync > 0 ? 1 : threads_of_torch(thread.computing_thread_count);
+        if (replicas_in_sync > 0) at::set_num_threads(1);
         common_detail::set_openblas_threads(threads < most ? threads : most);
     };
     return strategy::create(with_torch_threads(std::move(options)));

@@ -2,7 +2,6 @@
 #ifndef UMBO_ADAPTERS_TORCH_TORCH_OPTIMIZER_HPP
 #define UMBO_ADAPTERS_TORCH_TORCH_OPTIMIZER_HPP
 
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -178,12 +177,12 @@ public:
     // On so many replicas. UMBO_AUTO: on all GPUs, or where there are none on as many replicas as train fastest, each with its share
     // of the processors for torch's threads. The first steps, which are steps like others, try one replica for each
     // processor and the divisors of that number; where losses depend on the number of replicas only by rounding, so do
-    // results. What `model()`, `strategy()` or `optimizer()` has handed out stays: the choice ends there.
+    // results; with `replicas_in_sync` of `how` it changes no bit of them. What `model()`, `strategy()` or `optimizer()` has handed out stays: the choice ends there.
     torch_optimizer(std::int64_t replicas, const std::shared_ptr<Module> &module, const Options &options, const groups &each = {},
                     torch_options how = {})
-        : torch_optimizer(on_replicas(replicas), module, options, each, how) {
+        : torch_optimizer(on_replicas(replicas, how.replicas_in_sync), module, options, each, how) {
         if (replicas != UMBO_AUTO || torch::cuda::is_available()) return;
-        choice_ = common_detail::replica_choice(model_->strategy().replica_count());
+        choice_ = common_detail::replica_choice(common_detail::first_replicas(how.replicas_in_sync));
         module_ = module;
         groups_ = groups(each);
         how_ = std::move(how);
@@ -200,7 +199,7 @@ public:
 
     const umbo::strategy &strategy() noexcept { return model().strategy(); }
 
-    // What was chosen for UMBO_AUTO, or is tried next, and why: "1 replica of 2 threads: a step takes 4.1 ms with ...".
+    // What was chosen for UMBO_AUTO, or is tried next, and why: "1 replica: a step takes 4.10 ms with ...".
     std::string choice() const { return choice_.text(); }
 
     // Nothing: `step` has used the gradients up. Without it the next `train` is an error.
@@ -209,13 +208,13 @@ public:
     // `torch_model::train`, with the models of other optimizers.
     template <class Batch, class Loss, class... Others>
     torch_loss train(const Batch &batch, Loss loss, Others &...others) {
-        begin_ = clock::now();
+        choice_.begin();
         return model_->train(batch, std::move(loss), others.model()...);
     }
 
     template <class Loss, class... Others>
     torch_loss train(const std::vector<std::pair<std::string, at::Tensor>> &fields, Loss loss, Others &...others) {
-        begin_ = clock::now();
+        choice_.begin();
         return model_->train(fields, std::move(loss), others.model()...);
     }
 
@@ -234,13 +233,7 @@ public:
         follow_rates();
         ours_.apply(model_->gradients());
         model_->show();
-        const std::int64_t before = choice_.replicas();
-        if (!choice_.add(std::chrono::duration<double>(clock::now() - begin_).count())) return;
-        try {
-            move_to(choice_.replicas());
-        } catch (const umbo::error &refused) {
-            choice_.stay(before, refused.what()); // the training is what it was; choice() says why
-        }
+        choice_.end([this](std::int64_t replicas) { move_to(replicas); });
     }
 
     // What the rule keeps for each parameter, and its settings, in a file that `torch::load(rule, path)` reads.
@@ -294,17 +287,21 @@ private:
         for (const auto &group : theirs_->param_groups()) factors_.push_back(rate_ == 0 ? 1 : rate_of(group) / rate_);
     }
 
-    using clock = std::chrono::steady_clock;
-
-    static umbo::strategy on_replicas(std::int64_t replicas) {
-        torch_detail::most_openblas_threads();
-        return replicas == UMBO_AUTO ? torch_strategy() : torch_strategy(replicas);
+    static umbo::strategy on_replicas(std::int64_t replicas, std::int64_t in_sync) {
+        common_detail::most_threads::of_program();
+        if (in_sync == 0) return replicas == UMBO_AUTO ? torch_strategy() : torch_strategy(replicas);
+        if (replicas != UMBO_AUTO || !torch::cuda::is_available()) {
+            return torch_detail::strategy_with_shares(replicas == UMBO_AUTO ? common_detail::first_replicas(in_sync) : replicas, in_sync);
+        }
+        strategy_options options;
+        options.replicas_in_sync = in_sync;
+        return strategy::create(std::move(options));
     }
 
     // Lets the training continue on so many replicas.
     void move_to(std::int64_t replicas) {
         const auto state = checkpoint_of(*model_, ours_).save_to_memory();
-        auto next = std::make_unique<torch_model<Module>>(torch_detail::strategy_with_shares(replicas), module_, how_);
+        auto next = std::make_unique<torch_model<Module>>(torch_detail::strategy_with_shares(replicas, how_.replicas_in_sync), module_, how_);
         auto rule = optimizer_of(*next, options_, groups_);
         checkpoint_of(*next, rule).restore_from_memory(state);
         rule.set_learning_rate(rate_);
@@ -343,8 +340,7 @@ private:
     }
 
     // How many replicas train, and what a model on others is made of.
-    common_detail::replica_choice choice_{1};
-    clock::time_point begin_;
+    common_detail::replica_choice choice_;
     std::shared_ptr<Module> module_;
     groups groups_;
     torch_options how_;

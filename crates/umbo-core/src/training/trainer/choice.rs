@@ -3,18 +3,12 @@
 
 use super::parts::{Maker, Parts};
 use super::{Replicas, TrainerOptions};
+use crate::training::replica_choice::{Next, STEPS, Tried, next, times, unit};
 use std::sync::Arc;
 use umbo_base::error::Result;
 use umbo_base::observe::log::{self, Level};
 use umbo_diagnose::advice::Cause;
-use umbo_diagnose::summary::{counted, duration};
 use umbo_strategy::StepReport;
-
-/// The number of steps that are measured with each number of replicas.
-const MEASURED: u64 = 48;
-
-/// Fewer replicas are tried further, and kept, if their steps take at most this part of the time.
-const FASTER: f64 = 0.97;
 
 /// How far the choice is.
 #[derive(Debug)]
@@ -33,24 +27,6 @@ enum Stage {
     Choosing,
     /// The number of replicas does not change any more.
     Settled,
-}
-
-/// A number of replicas that steps were measured with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tried {
-    /// How many replicas compute at a time.
-    replicas: usize,
-    /// The median time of a step, in nanoseconds.
-    time: u64,
-}
-
-/// The consequence of the steps that were measured.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    /// Steps with this number of replicas are measured.
-    Try(usize),
-    /// This number of replicas stays.
-    Keep(usize),
 }
 
 impl Choice {
@@ -76,7 +52,7 @@ impl Choice {
     }
 
     fn measure(&mut self, parts: &Parts) -> Result<()> {
-        self.stage = Stage::Measuring(MEASURED);
+        self.stage = Stage::Measuring(STEPS as u64);
         parts.strategy.measure_steps(true)
     }
 
@@ -162,10 +138,10 @@ impl Choosing {
             warn_of_small_steps(parts, &report);
             return Ok(None);
         }
-        let replicas = parts.strategy.compute_devices().len();
+        let replicas = parts.strategy.compute_devices().len() as u64;
         self.tried.push(Tried {
             replicas,
-            time: report.summary.run,
+            seconds: report.summary.run as f64 / 1e9,
         });
         let (number, is_trial) = match next(&self.tried) {
             Next::Try(number) => (number, true),
@@ -177,14 +153,14 @@ impl Choosing {
             false => format!(
                 "strategy {id}: the trainer continues with {}: {}",
                 unit(number),
-                described(&self.tried)
+                times(&self.tried)
             ),
         };
         if number == replicas {
             log::keep(Level::Info, || reason);
             return Ok(None);
         }
-        match with_replicas(parts, options, maker, number) {
+        match with_replicas(parts, options, maker, number as usize) {
             Ok(parts) => Ok(Some(Decided {
                 parts,
                 reason,
@@ -204,41 +180,6 @@ impl Choosing {
             }
         }
     }
-}
-
-/// The next smaller divisor of the first number while fewer replicas are faster, else the fastest.
-fn next(tried: &[Tried]) -> Next {
-    let (Some(first), Some(last)) = (tried.first(), tried.last()) else {
-        return Next::Keep(1);
-    };
-    let others = &tried[..tried.len() - 1];
-    let Some(fastest) = others.iter().min_by_key(|one| one.time) else {
-        return smaller(first.replicas, last.replicas);
-    };
-    match last.time as f64 <= fastest.time as f64 * FASTER {
-        true => smaller(first.replicas, last.replicas),
-        false => Next::Keep(fastest.replicas),
-    }
-}
-
-fn smaller(all: usize, present: usize) -> Next {
-    let divisor = (1..present)
-        .rev()
-        .find(|number| all.is_multiple_of(*number));
-    divisor.map_or(Next::Keep(present), Next::Try)
-}
-
-fn unit(replicas: usize) -> String {
-    counted(replicas as u64, "replica")
-}
-
-/// The times of the steps, in words.
-fn described(tried: &[Tried]) -> String {
-    let times = tried
-        .iter()
-        .map(|one| format!("{} with {}", duration(one.time), unit(one.replicas)));
-    let times: Vec<String> = times.collect();
-    format!("a step takes {}", times.join(", "))
 }
 
 fn warn_of_small_steps(parts: &Parts, report: &StepReport) {
@@ -271,56 +212,4 @@ fn with_replicas(
     }
     other.checkpoint.restore_from_memory(&state)?;
     Ok(other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Next, Tried, next};
-
-    /// The numbers that are measured, and the one that stays, if steps take these times.
-    fn chosen(all: usize, time: impl Fn(usize) -> u64) -> (Vec<usize>, usize) {
-        let mut replicas = all;
-        let mut tried = Vec::new();
-        loop {
-            let time = time(replicas);
-            tried.push(Tried { replicas, time });
-            match next(&tried) {
-                Next::Try(number) => replicas = number,
-                Next::Keep(number) => {
-                    return (tried.iter().map(|one| one.replicas).collect(), number);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_step_that_replicas_share_stays_with_all() {
-        assert_eq!(chosen(2, |replicas| 100 / replicas as u64), (vec![2, 1], 2));
-        assert_eq!(
-            chosen(12, |replicas| 120 / replicas as u64),
-            (vec![12, 6], 12)
-        );
-    }
-
-    #[test]
-    fn a_step_that_costs_only_coordination_ends_with_one() {
-        let tried = vec![12, 6, 4, 3, 2, 1];
-        assert_eq!(chosen(12, |replicas| 10 + 10 * replicas as u64), (tried, 1));
-        assert_eq!(chosen(7, |replicas| replicas as u64), (vec![7, 1], 1));
-    }
-
-    #[test]
-    fn the_best_number_in_between_stays() {
-        let time = |replicas: usize| 240 / replicas as u64 + 10 * replicas as u64;
-        assert_eq!(chosen(16, time), (vec![16, 8, 4, 2], 4));
-    }
-
-    #[test]
-    fn equal_times_stay_with_more_replicas() {
-        assert_eq!(chosen(8, |_| 100), (vec![8, 4], 8));
-        assert_eq!(
-            chosen(8, |replicas| 98 + replicas as u64 / 4),
-            (vec![8, 4], 8)
-        );
-    }
 }
