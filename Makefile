@@ -254,10 +254,10 @@ build-c:
 matrix: build-c ## Call every function in every context in which the library calls back, each with new objects
 	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS) --together 1 $(if $(SMALL),--contexts 2)
 
-storm: build-c ## Runs with every kind of end beside a model (RUNS=, SEED=)
+storm: build-c ## Compare runs with every kind of end with a model (RUNS=, SEED=)
 	@$(BUILD)/tests/c/umbo_c_storm --runs $(RUNS) --seed $(SEED)
 
-fuzz: build-c ## Random calls of all functions beside a model (CALLS=, SEED=)
+fuzz: build-c ## Compare random calls of all functions with a model (CALLS=, SEED=)
 	@cd $(BUILD)/tests/c && ./umbo_c_sequences --calls $(CALLS) --seed $(SEED)
 
 fuzz-parsers: ## Fuzz the parsers of files, positions, names and DLPack's structs (nightly Rust; RUNS=)
@@ -281,7 +281,7 @@ MINUTES ?= inf
 # Seconds: what takes less, or more, is run once.
 QUICKEST ?= 0
 SLOWEST ?= 0.2
-flaky: build-c ## Every test N times, half beside three busy loops; goes on where it stopped (N=, MINUTES=, QUICKEST=, SLOWEST=)
+flaky: build-c ## Every test N times, half of them while three loops keep processors busy; resumes where it stopped (N=, MINUTES=, QUICKEST=, SLOWEST=)
 	@scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
@@ -306,11 +306,11 @@ pictures: ## Draw the documents' pictures anew, from what is measured meanwhile:
 	@$(call section,Pictures)
 	@DATA="$(DATA)" scripts/pictures.sh $(PREFIX) $(WORK) $(DOCUMENTS)/pictures $(if $(SMALL),--rounds 1 --steps 2 --to-us 4)
 
-bench-peers: ## Measure beside other frameworks; writes docs/internals/benchmarks.md (installs into build/peers)
+bench-peers: ## Compare with other frameworks; writes docs/internals/benchmarks.md (installs into build/peers)
 	@scripts/writable.sh $(DOCUMENTS)/internals/benchmarks.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
-	@$(call section,Benchmarks beside peers)
+	@$(call section,Benchmarks compared with peers)
 	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
 	  $(if $(SMALL),--busy)
 
@@ -320,11 +320,11 @@ bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell
 	@$(call section,Benchmarks as they were)
 	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --check
 
-bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/internals/updates.md
+bench-loops: ## Compare updates with loops written by hand; writes the table of docs/internals/updates.md
 	@scripts/writable.sh $(DOCUMENTS)/internals/updates.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
-	@$(call section,Updates beside loops written by hand)
+	@$(call section,Updates compared with loops written by hand)
 	@$(if $(SMALL),cp docs/internals/updates.md $(DOCUMENTS)/internals)
 	@benches/peers/loops.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/updates.md \
 	  $(if $(SMALL),--elements 65536 --busy)

@@ -53,7 +53,7 @@ class Counts:
             test["failed"] += 1
             file = re.sub(r"[^\w.]+", "_", name)
             (FOLDER / f"{file}.{test['failed']}.txt").write_text(output)
-            print(f"\nflaky: {name} failed{' beside busy loops' if busy else ''}", flush=True)
+            print(f"\nflaky: {name} failed{' while loops kept processors busy' if busy else ''}", flush=True)
         test["seconds"] = min(test["seconds"], seconds)
 
     def rounds(self):

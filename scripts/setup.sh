@@ -251,7 +251,7 @@ if is engines everything; then
   have_in_engines libtorch_cpu.so || install_into_engines --no-deps torch==2.15.0 ||
     say "no torch of a Python package; its test is skipped"
   have_in_engines libcupti.so.13 || install_into_engines 'cuda-toolkit[cudart,cupti]==13.2.2' ||
-    say "no libraries of CUDA beside it; its test is skipped"
+    say "no libraries of CUDA for it; its test is skipped"
 fi
 if is torch-cuda; then
   have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"

@@ -215,7 +215,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_barrier(umbo_communicator *
  * @param[in] message Why. The engine may pass it on or print it.
  *
  * MPI and other engines whose jobs end as one end this process and the others. If it returns, the
- * communicator is of no further use on this rank.
+ * communicator can no longer be used on this rank.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_abort(
     umbo_communicator *communicator, const char *message);

@@ -26,7 +26,7 @@
  * releases it once, with umbo_X_release(); a getter that returns one says "new handle".
  * umbo_X_retain() makes another handle to the same object. An object ends with its last handle,
  * unless another object needs it. The library recognises a handle that is released, of another
- * type, or a number that never was a handle. A callback borrows the handles that it gets: they are
+ * type, or an arbitrary value. A callback borrows the handles that it gets: they are
  * valid until it returns, and it does not release them. The tensors and values that it makes are
  * released when it returns, however it returns. To keep one of either, it retains it.
  *

@@ -62,7 +62,7 @@ typedef struct umbo_gradients_options {
   /**
    * The type of the gradients; UMBO_DTYPE_NONE: that of each variable. UMBO_DTYPE_FLOAT16 or
    * UMBO_DTYPE_BFLOAT16 is for float32 variables: half as many bytes are written and read. Sums
-   * are float64 in any case, and the variables and the optimizer's state keep their type.
+   * are always float64, and the variables and the optimizer's state keep their type.
    */
   umbo_dtype dtype;
 } umbo_gradients_options;

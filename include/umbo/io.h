@@ -162,7 +162,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_read_string(
  * and its owner and group if the system permits that.
  * A NaN in a variable is logged as a warning; a strict strategy fails.
  *
- * Collective: each rank writes its part of the state beside the file, in a folder that all see.
+ * Collective: each rank writes its part of the state next to the file, in a folder that all see.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
     const umbo_checkpoint *checkpoint, const char *path);
@@ -299,7 +299,7 @@ typedef struct umbo_load_weights_options {
  * Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
  *
  * @param[in] path The file. If it ends with ".json", as "model.safetensors.index.json" does, it is
- *   an index, in the form of Hugging Face's libraries: the variables are in files beside it, whose
+ *   an index, in the form of Hugging Face's libraries: the variables are in files next to it, whose
  *   names are that of the index with a number of the save and of the file. Those of the index
  *   before are removed.
  * @param[in] options `options` may be NULL.
@@ -418,7 +418,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  *   part of the file's name.
  * @param[in] metric The metric by which the best are chosen; a NaN is never among them. NULL:
  *   none.
- * @param[in] force 1: saves in any case. 0: if one is due.
+ * @param[in] force 1: saves even if none is due. 0: if one is due.
  * @param[out] saved 1: it was saved. 0: none was due. May be NULL.
  * @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has
  *   checkpoints of another training, if another process saves there, or if another folder has

@@ -785,8 +785,8 @@ typedef struct umbo_schedule_options {
  *   other.
  *
  * A checkpoint has the schedule. It is followed after a restore if the optimizer has none of its
- * own; the log warns if it has another one. Of PLATEAU the values that were observed are restored
- * in any case.
+ * own; the log warns if it has another one. The values that
+ * PLATEAU has observed are always restored.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_named_schedule(
     umbo_optimizer *optimizer, const umbo_schedule_options *options);

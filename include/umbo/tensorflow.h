@@ -292,7 +292,7 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_update_non_slot(
     const umbo_value *args, void *user_data, umbo_value **result);
 
 /**
- * Gets a new handle to the variable with the first name, beside which shared state lies.
+ * Gets a new handle to the variable with the first name, next to which shared state lies.
  *
  * @return UMBO_STATUS_INVALID_ARGUMENT: no variable, or one of another strategy.
  */
@@ -301,7 +301,7 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_non_slot_devices(
     umbo_variable **variable);
 
 /**
- * Calls a function that makes variables beside another. All variables of a strategy lie on its
+ * Calls a function that makes variables next to another. All variables of a strategy lie on its
  * parameter device anyway.
  *
  * @return What `function` returned, or:

@@ -210,7 +210,7 @@ pub fn umbo_checkpoint_read_string(
 /// and its owner and group if the system permits that.
 /// A NaN in a variable is logged as a warning; a strict strategy fails.
 ///
-/// Collective: each rank writes its part of the state beside the file, in a folder that all see.
+/// Collective: each rank writes its part of the state next to the file, in a folder that all see.
 #[c_call(path(path), get(checkpoint))]
 pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_char) {
     checkpoint.save(path)

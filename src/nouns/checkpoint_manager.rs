@@ -75,7 +75,7 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 ///   part of the file's name.
 /// @param[in] metric The metric by which the best are chosen; a NaN is never among them. NULL:
 ///   none.
-/// @param[in] force 1: saves in any case. 0: if one is due.
+/// @param[in] force 1: saves even if none is due. 0: if one is due.
 /// @param[out] saved 1: it was saved. 0: none was due. May be NULL.
 /// @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has
 ///   checkpoints of another training, if another process saves there, or if another folder has

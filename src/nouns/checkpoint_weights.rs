@@ -22,7 +22,7 @@ pub struct umbo_save_weights_options {
 /// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
 ///
 /// @param[in] path The file. If it ends with ".json", as "model.safetensors.index.json" does, it is
-///   an index, in the form of Hugging Face's libraries: the variables are in files beside it, whose
+///   an index, in the form of Hugging Face's libraries: the variables are in files next to it, whose
 ///   names are that of the index with a number of the save and of the file. Those of the index
 ///   before are removed.
 /// @param[in] options `options` may be NULL.
@@ -198,7 +198,7 @@ fn load<'m>(
     if options.map_name.is_some() && (tensors.is_some() || prefix.is_some()) {
         return Err(invalid!(
             "options.map_name",
-            "is given beside options.tensor_names or options.prefix; give it alone"
+            "is given along with options.tensor_names or options.prefix; give it alone"
         ));
     }
     let mut map_name = options

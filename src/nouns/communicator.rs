@@ -235,7 +235,7 @@ pub fn umbo_communicator_barrier(communicator: *mut umbo_communicator) {
 /// @param[in] message Why. The engine may pass it on or print it.
 ///
 /// MPI and other engines whose jobs end as one end this process and the others. If it returns, the
-/// communicator is of no further use on this rank.
+/// communicator can no longer be used on this rank.
 #[c_call(text(message), get(communicator))]
 pub fn umbo_communicator_abort(communicator: *mut umbo_communicator, message: *const c_char) {
     let message = message.to_owned();

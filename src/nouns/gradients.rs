@@ -34,7 +34,7 @@ pub struct umbo_gradients_options {
     pub row_sparse: *const i32,
     /// The type of the gradients; UMBO_DTYPE_NONE: that of each variable. UMBO_DTYPE_FLOAT16 or
     /// UMBO_DTYPE_BFLOAT16 is for float32 variables: half as many bytes are written and read. Sums
-    /// are float64 in any case, and the variables and the optimizer's state keep their type.
+    /// are always float64, and the variables and the optimizer's state keep their type.
     pub dtype: umbo_dtype,
 }
 

@@ -91,8 +91,8 @@ fn schedule(options: &umbo_schedule_options, own_rate: f64) -> Result<NamedSched
 ///   other.
 ///
 /// A checkpoint has the schedule. It is followed after a restore if the optimizer has none of its
-/// own; the log warns if it has another one. Of PLATEAU the values that were observed are restored
-/// in any case.
+/// own; the log warns if it has another one. The values that
+/// PLATEAU has observed are always restored.
 #[c_call(options(options), get(optimizer))]
 pub fn umbo_optimizer_set_named_schedule(
     optimizer: *mut umbo_optimizer,

@@ -202,7 +202,7 @@ fn threads_that_outnumber_the_processors_are_warned_of_once_a_strategy() {
         assert!(line.starts_with("umbo: WARNING: strategy "), "{line}");
         for part in [
             "not Umbo's",
-            "fight with",
+            "compete with",
             "OpenMP (libfakeblas.so)",
             "set OMP_NUM_THREADS=1",
         ] {

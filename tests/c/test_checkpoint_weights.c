@@ -130,7 +130,7 @@ static void options_choose(void) {
 
     options.map_name = last_name;
     CHECK_FAILS(umbo_checkpoint_load_weights_from_memory(to, bytes, size, &options),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.map_name: is given beside");
+                UMBO_STATUS_INVALID_ARGUMENT, "options.map_name: is given along with");
     options.prefix = NULL;
     options.count = 1;
     options.names = names;

@@ -190,7 +190,7 @@ static void nesting_has_an_end(void) {
     umbo_strategy *strategy = make_strategy(2);
     int depth = 0;
     CHECK_STATUS(umbo_strategy_run(strategy, merge_deeper, NULL, &depth, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_MESSAGE("64 runs, merge calls and updates, which are the most that can be nested");
+    CHECK_MESSAGE("64 runs, merge calls and updates, and no more can be nested");
     CHECK(depth == 32);
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
     umbo_strategy_release(strategy);

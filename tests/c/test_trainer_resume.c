@@ -87,7 +87,7 @@ static void interrupts(void) {
     CHECK_STATUS(umbo_trainer_epoch(trainer, ROWS, 4, learn_interrupted, &interrupt, NULL),
                  UMBO_STATUS_CANCELLED);
     CHECK_MESSAGE("interrupted");
-    CHECK_MESSAGE("the training is in 'test_trainer_interrupted.umbo'");
+    CHECK_MESSAGE("the training was saved in 'test_trainer_interrupted.umbo'");
     CHECK(interrupts_of_the_program == 0 && progress_of(trainer).epoch_step_count == 1);
     CHECK(raise(SIGINT) == 0 && interrupts_of_the_program == 1);
     umbo_trainer *other = trainer_with(again, &options);

@@ -11,7 +11,7 @@ const MARK: &str = "<!-- figures: ";
 
 /// The most words on the README and the pages of `docs`, without those of `docs/internals` and
 /// without blocks of code. Who adds to them takes as much from what is said twice.
-const MOST_WORDS: usize = 28_950;
+const MOST_WORDS: usize = 28_000;
 
 /// The numbers with a decimal point, as 1.05.
 fn figures(text: &str) -> BTreeSet<&str> {

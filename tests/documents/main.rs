@@ -5,6 +5,7 @@ mod english;
 mod figures;
 mod formats;
 mod hazards;
+mod messages;
 mod names;
 mod paths;
 mod rules;

@@ -425,7 +425,7 @@ fn a_value_that_means_nothing_is_said_and_checks_nothing() {
         &[("UMBO_CHECK_STEPS", "yes"), ("UMBO_LOG", "warning")],
     );
     assert!(end.contains("status 0 "), "{end}");
-    let expected = "umbo: WARNING: UMBO_CHECK_STEPS is 'yes', which means nothing and counts as 0";
+    let expected = "umbo: WARNING: UMBO_CHECK_STEPS is 'yes', neither 0 nor 1, and is taken as 0";
     assert!(
         lines.len() == 1 && lines[0].starts_with(expected),
         "{lines:?}"

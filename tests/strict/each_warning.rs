@@ -54,7 +54,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
     ),
     (
         "crates/umbo-base/src/observe/switch.rs",
-        "which means nothing",
+        "and is taken as 0",
         Warns("tells of the environment, not of the program"),
     ),
     (

@@ -34,8 +34,8 @@ and what is wrong (problem). Ends with 1 if there is a problem.
 With FILE, a trace that umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it spend
 their time on, and what keeps them from being faster.
 
-With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep their
-order, and how fast its memory and its bus are. Please paste that report into an issue.
+With --gpu it examines each GPU instead: whether its results are bit-identical to the CPU's and keep
+their order, and how fast its memory and its bus are. Please paste that report into an issue.
 
 Options:
       --gpu         examine the GPUs
@@ -349,7 +349,7 @@ fn gpus(count: u32, no_gpu_reason: Option<&str>) -> Finding {
             Verdict::Note,
             "GPUs",
             format!(
-                "{count} found; umbo's GPU code is young, and one model has run its tests: see \
+                "{count} found; umbo's GPU code is new, and its tests ran on one model only: see \
                  what umbo doctor --gpu says"
             ),
         ),
@@ -367,7 +367,7 @@ fn joins_ranks(subject: &'static str, variable: &str, found: Result<()>) -> Find
     let none = || {
         format!(
             "none; only several processes need one. Set {variable} to a library to see whether it \
-             will do"
+             fits"
         )
     };
     match (found, env::var_os(variable)) {
@@ -412,10 +412,7 @@ fn as_text(findings: &[Finding]) -> String {
         (0, 0) => writeln!(text, "\nEverything is ok."),
         (0, notes) => writeln!(text, "\nNothing is wrong. Worth knowing: {notes}."),
         (problems, notes) => {
-            writeln!(
-                text,
-                "\nProblems: {problems}. Worth knowing besides: {notes}."
-            )
+            writeln!(text, "\nProblems: {problems}. Also worth knowing: {notes}.")
         }
     };
     text
@@ -570,7 +567,7 @@ mod tests {
         let problem = finding(Verdict::Problem);
         let last = |findings: &[Finding]| as_text(findings).lines().last().unwrap().to_owned();
         let findings = [problem, note, fine];
-        assert_eq!(last(&findings), "Problems: 1. Worth knowing besides: 1.");
+        assert_eq!(last(&findings), "Problems: 1. Also worth knowing: 1.");
         assert_eq!(last(&findings[1..]), "Nothing is wrong. Worth knowing: 1.");
         assert_eq!(last(&findings[2..]), "Everything is ok.");
         assert_eq!(

@@ -134,7 +134,7 @@ fn wrong_weights(evidence: &Evidence<'_>) -> String {
         text += &format!(", {weight} for the empty part of replica {replica}");
     }
     if same(least, most) {
-        text += "; so each replica counts the same, however many examples it has";
+        text += "; so each replica has the same weight, however many examples it has";
     }
     format!("{text}; {REMEDY}")
 }

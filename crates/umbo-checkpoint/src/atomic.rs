@@ -72,7 +72,7 @@ impl AtomicFile {
                     // The file may exist, because a step after its creation may have failed.
                     let _ = fs::remove_file(&partial);
                     return Err(match folder.is_dir() {
-                        true => failed(path, "creating a file beside it", &error),
+                        true => failed(path, "creating a file next to it", &error),
                         false => failed(given_folder, "the folder to write to", &error),
                     });
                 }
@@ -98,7 +98,7 @@ impl AtomicFile {
                 });
             }
         }
-        let problem = format!("'{}': no free name beside it could be had", path.display());
+        let problem = format!("'{}': no free name for a temporary file next to it", path.display());
         Err(Error::Unavailable(problem))
     }
 

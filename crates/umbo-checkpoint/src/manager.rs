@@ -243,8 +243,8 @@ impl Manager {
             return Err(Error::precondition(format!(
                 "manager: '{}' has checkpoints already, the newest of step {}, and this \
                  checkpoint neither was restored from one of them nor is the first that is saved \
-                 there; they would count as one training. To resume from them, restore the newest \
-                 or the best first; to start fresh, name another folder, or set \
+                 there; they would be taken for one training. To resume from them, restore the \
+                 newest or the best first; to start fresh, name another folder, or set \
                  start_fresh, which moves them to a folder of their own",
                 folder.path().display(),
                 newest.step

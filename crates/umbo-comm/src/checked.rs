@@ -139,7 +139,7 @@ impl Communicator for CheckedCommunicator {
         };
         if let Err(how) = &*state {
             return Err(Error::Unavailable(format!(
-                "an earlier call of this communicator failed, and it is of no further use: {how}"
+                "an earlier call of this communicator failed, and it can no longer be used: {how}"
             )));
         }
         self.engine.check_thread()?;

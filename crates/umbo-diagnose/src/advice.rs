@@ -211,7 +211,7 @@ fn serialised(summary: &Summary) -> Option<Advice> {
     some(
         Cause::Serialised,
         format!(
-            "a lock serialises your callbacks: of {replicas} replicas {:.1} work at a time, and \
+            "your callbacks wait for a lock: of {replicas} replicas {:.1} work at a time, and \
              {:.0} % of the callbacks' time is spent waiting. If it is an interpreter's lock, \
              release it around the computation, or call back into compiled code; else let each \
              replica lock its own data",
@@ -285,8 +285,8 @@ pub(super) fn fighting_threads(summary: &Summary) -> Option<String> {
     names.sort_unstable();
     names.dedup();
     Some(format!(
-        "{} that are not Umbo's ({}) fight with {} for {}: they used {} of processor time, Umbo's \
-         {}. {}",
+        "{} that are not Umbo's ({}) compete with {} for {}: they used {} of processor time, \
+         Umbo's {}. {}",
         counted(busy.len() as u64, "thread"),
         names.join(", "),
         at_once(summary),
@@ -339,7 +339,7 @@ fn input(summary: &Summary) -> Option<Advice> {
     some(
         Cause::Input,
         format!(
-            "the input holds you up: {} of a step's {} are spent on it: prefetch, map in \
+            "input is the bottleneck: {} of a step's {} are spent on it: prefetch, map in \
              parallel, or cache what it makes",
             duration(input),
             duration(summary.period)

@@ -125,7 +125,7 @@ impl DatasetProperties {
         if deepest >= MAX_DEPTH {
             return Err(invalid!(
                 "dataset",
-                "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. Build \
+                "{deepest} transformations follow one another; at most {MAX_DEPTH} can. Build \
                  a pipeline once and not again in each round; concatenate and zip take many \
                  datasets at once"
             ));
@@ -134,8 +134,8 @@ impl DatasetProperties {
             return Err(invalid!(
                 "dataset",
                 "it would consist of {stages} transformations, each counted as often as it is \
-                 used; {MAX_STAGES} are the most. A dataset whose elements are to come several \
-                 times is repeated, not joined with itself"
+                 used; at most {MAX_STAGES} are possible. A dataset whose elements are to come \
+                 several times is repeated, not joined with itself"
             ));
         }
         let order = OrderFacts::of(inputs.iter().map(|input| &input.order));

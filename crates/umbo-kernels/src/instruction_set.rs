@@ -136,13 +136,13 @@ pub fn warn() {
     let problem = match InstructionSet::ALL.iter().find(|set| has_name(set)) {
         Some(set) if set.is_available() => return,
         Some(_) => "this processor lacks",
-        None => "means nothing",
+        None => "is not a set of instructions",
     };
     log::log(Level::Warning, || {
         let shown: String = given.to_string_lossy().chars().take(80).collect();
         format!(
             "{VARIABLE} is '{shown}', which {problem}; baseline, avx2 and avx512 are possible \
-             where the processor has them. It is as if it were not set"
+             where the processor has them. It is ignored"
         )
     });
 }

@@ -20,7 +20,7 @@ mod windows;
 use windows as platform;
 #[cfg(not(any(target_os = "linux", windows)))]
 compile_error!(
-    "Umbo runs on Linux and Windows. Another system needs a folder beside \
+    "Umbo runs on Linux and Windows. Another system needs a folder next to \
      crates/umbo-system/src/linux; docs/internals/operating-system.md says what it holds"
 );
 

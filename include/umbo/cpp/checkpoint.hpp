@@ -303,7 +303,7 @@ public:
         return checkpoint_manager(out);
     }
 
-    // If one is due, or in any case; whether it was saved. The best are the best by `metric`.
+    // Saves if one is due, or if `force`; whether it was saved. The best are the best by `metric`.
     returned<bool> save(std::int64_t step, const std::optional<double> &metric = {},
                         bool force = false) const {
         std::int32_t out = 0;
@@ -312,7 +312,7 @@ public:
         return out != 0;
     }
 
-    // A metric is a number: `save(step, {}, true)` saves in any case.
+    // A metric is a number: `save(step, {}, true)` saves even if none is due.
     template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>
     returned<bool> save(std::int64_t step, Flag metric, bool force = false) const = delete;
 

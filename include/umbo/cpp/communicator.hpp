@@ -49,7 +49,7 @@ struct communicator_info {
 
 // How a communicator over MPI is made.
 struct mpi_options {
-    double timeout_seconds = 600;               // how long a call waits; UMBO_INFINITE: for ever
+    double timeout_seconds = 600;               // how long a call waits; UMBO_INFINITE: without limit
     std::string library = {};                   // to be opened; "": the one that is found
     std::size_t max_message_bytes = 1073741824; // more go in several messages
     umbo_mpi_find_fn find = nullptr;            // finds the functions of an MPI of the program
@@ -58,7 +58,7 @@ struct mpi_options {
 
 // How a communicator over NCCL is made.
 struct nccl_options {
-    double timeout_seconds = 300; // how long a call waits for NCCL; UMBO_INFINITE: for ever
+    double timeout_seconds = 300; // how long a call waits for NCCL; UMBO_INFINITE: without limit
     std::string library = {};     // to be opened; "": the one that is found
 };
 

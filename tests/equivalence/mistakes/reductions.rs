@@ -166,7 +166,7 @@ fn weights_that_are_one_for_each_replica() {
         let words = [
             "1 for 8 examples on one replica, 1 for 6 examples and 1 for 2 examples on two",
             "1 for the empty part of replica 1",
-            "each replica counts the same",
+            "each replica has the same weight",
             "submit without a weight",
         ];
         says(&report, of_step(&report), Verdict::WrongWeight, &words);

@@ -30,11 +30,11 @@ pub const HELP: &str = "\
 Usage: mpirun -n RANKS umbo bench exchange [OPTIONS]
 
 Measures how a float32 gradient of each process becomes the sum of all on each of them: parts go to
-those who sum them, are summed in the order of the ranks in float64, and come back (exchange);
-beside it MPI_Allreduce of as many numbers, and a copy of as many bytes by every process at once.
-The three take turns; each round counts by its slowest process, and shown are medians over the
-rounds, of times and of ratios within a round. The MPI library needs the standard ABI, such as MPICH
-5's; LD_LIBRARY_PATH or UMBO_MPI_LIBRARY say where it is.
+the ranks that sum them, in the order of the ranks in float64, and come back (exchange). This is
+compared with MPI_Allreduce of as many numbers, and with a copy of as many bytes by every process at
+once. The three take turns; the time of a round is that of its slowest process. Shown are medians
+over the rounds, of times and of ratios within a round. The MPI library needs the standard ABI, as
+MPICH 5's has it; LD_LIBRARY_PATH or UMBO_MPI_LIBRARY say where it is.
 
 Options:
       --from SIZE    bytes of the gradient, first size (1K to 4G; default: 4M)

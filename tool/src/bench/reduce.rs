@@ -16,7 +16,7 @@ use crate::failure::Failure;
 pub const HELP: &str = "\
 Usage: umbo bench reduce [OPTIONS]
 
-Measures the reduction of one tensor per replica into a tensor that is used again, beside a probe
+Measures the reduction of one tensor per replica into a tensor that is used again, and a probe
 that reads and writes the same memory with the same threads, once through the caches and once past
 them; the faster of the two is the roof. Of all numbers medians are shown.
 

@@ -25,9 +25,9 @@ pub const HELP: &str = "\
 Usage: umbo bench rows [OPTIONS]
 
 Measures an optimizer's apply to a table of which replicas contribute some rows: each names the same
-rows, in an order that looks random; they are merged and updated. Beside it a probe reads as many
+rows, in an order that looks random; they are merged and updated. A probe reads as many
 bytes of gradients, and reads and writes as many bytes of weights and state, all in one piece, with
-the same threads. The time does not depend on the size of the table but for its caches. Of all
+the same threads. The time does not depend on the size of the table, except through caches. Of all
 numbers medians are shown; --from and --to are the bytes of the rows of one replica.
 
 Options:

@@ -22,7 +22,7 @@ Usage: umbo bench watch [OPTIONS]
 Measures steps whose replicas compute for some microseconds: unwatched, with the steps measured
 (umbo_strategy_measure_steps), and with a trace. Rounds take turns, so that all three see the same
 machine; shown are the medians of the rounds and of what each adds in its round. Steps that take
-more than four times the median count as interrupted by the system and are left out. The trace goes
+more than four times the median are taken as interrupted by the system and left out. The trace goes
 to a file in the folder for temporary files, which is removed.
 
 Options:

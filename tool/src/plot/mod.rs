@@ -18,16 +18,16 @@ use history::History;
 pub const HELP: &str = "\
 Usage: umbo plot FILE [OPTIONS]
 
-Draws how a training went, which FILE, a .csv, says. Its first line names its columns; each line
-after it has a number for each of them, or nothing where there is none. The first column, usually
-'epoch', is the axis; if it says the same twice, as after a resumed training, the later line counts.
+Draws how a training went, from FILE, a .csv. Its first line names its columns; each line after it
+has a number for each of them, or nothing where there is none. The first column, usually
+'epoch', is the axis; if an epoch appears twice, as after a resumed training, the last line is used.
 
 Columns whose names end in the same word share a chart: 'loss' and 'test_loss', 'accuracy' and
 'test_accuracy'. Without --columns all columns are drawn whose names end in 'loss' or 'accuracy'.
 
 Options:
       --columns LIST   the columns to draw, separated by commas
-  -o, --output FILE    the drawing, an SVG (default: FILE.svg beside FILE.csv)
+  -o, --output FILE    the drawing, an SVG (default: FILE.svg next to FILE.csv)
   -h, --help           show this help
 ";
 

@@ -27,7 +27,7 @@ of it. 'umbo doctor FILE' says in words what keeps the steps from being faster.
 
 Options:
       --html FILE  where the page is written
-      --most N     the most spans that the page has; the earliest count (1 to 1000000000; default:
+      --most N     the most spans on the page; later ones are left out (1 to 1000000000; default:
                    200000)
       --plot FILE  draw a step, from the end of the one before it (.svg)
       --step N     the number of that step (0 to 1000000000000; default: one whose time is the

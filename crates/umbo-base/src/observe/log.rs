@@ -85,7 +85,7 @@ fn level(given: &OsStr) -> Result<Option<Level>, String> {
         "debug" | "4" => Ok(Some(Level::Debug)),
         _ => Err(format!(
             "UMBO_LOG is '{}'; off, error, warning, info and debug are possible, or 0 to 4. It is \
-             as if it were not set",
+             ignored",
             text.chars().take(80).collect::<String>()
         )),
     }

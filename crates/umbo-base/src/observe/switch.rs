@@ -50,7 +50,7 @@ impl Switch {
             let Switch {
                 variable, meaning, ..
             } = self;
-            format!("{variable} is '{text}', which means nothing and counts as 0: {meaning}")
+            format!("{variable} is '{text}', neither 0 nor 1, and is taken as 0: {meaning}")
         });
     }
 }

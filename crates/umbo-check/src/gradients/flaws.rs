@@ -44,7 +44,7 @@ impl GradientCase<'_> {
                 ),
                 false => format!(
                     "{elements} not written, though it was viewed with OVERWRITE, so that what \
-                     an earlier step left there counts; write all elements, or view it with ADD, \
+                     an earlier step left there is used; write all elements, or view it with ADD, \
                      which zeroes it"
                 ),
             };

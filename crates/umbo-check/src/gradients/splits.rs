@@ -297,7 +297,7 @@ impl GradientCase<'_> {
                 let about = if residual > CLOSE { "about " } else { "" };
                 match factor {
                     factor if (factor - 1.0).abs() < CLOSE => {
-                        format!("right on {replicas} replicas by the chance of this batch: ")
+                        format!("right on {replicas} replicas only by chance: ")
                     }
                     factor if factor > 1.0 => format!("{about}{factor:.3} times too large: "),
                     factor => format!("{about}{:.3} times too small: ", 1.0 / factor),
@@ -337,8 +337,8 @@ impl GradientCase<'_> {
             return None;
         }
         let text = format!(
-            "replicas {did_not} have examples and do not write it, so that it counts as zero from \
-             them; only replicas {wrote} do"
+            "replicas {did_not} have examples and do not write it, so that it is zero for them; \
+             only replicas {wrote} do"
         );
         Some(self.finding(Verdict::PartlyWritten, text))
     }
@@ -369,8 +369,8 @@ impl GradientCase<'_> {
         }
         let element = found.element;
         let text = format!(
-            "each replica adds a term that does not depend on its examples, so that it counts as \
-             often as there are replicas with examples: {:.4e} in {}; weight decay and other \
+            "each replica adds a term that does not depend on its examples, so that it is added \
+             once for each replica with examples: {:.4e} in {}; weight decay and other \
              regularisers belong to the optimizer (its weight decay)",
             usual.at(element) * self.unit(),
             self.place(element)

@@ -110,7 +110,7 @@ pub(super) fn explain(error: DriverError) -> String {
         46 => "the device is busy or used exclusively by another process",
         100 => "no CUDA device is visible; see CUDA_VISIBLE_DEVICES",
         101 => "the device number is wrong",
-        201 => "the context is not valid any more; did somebody reset the device?",
+        201 => "the context is not valid any more; was the device reset?",
         209 => "the kernels do not fit this device",
         214 => "the device's memory has an error that could not be corrected",
         218 => "the driver does not take the kernels",

@@ -32,7 +32,7 @@ pub(crate) fn check_batches(
         Some(Batched::Twice) => &|| {
             format!(
                 "a dataset that was batched twice is distributed: its elements ({elements}) are \
-                 batches of batches, and what counts as an example is a batch; batch it once, or \
+                 batches of batches, and each batch is treated as one example; batch it once, or \
                  rebatch it to have batches of another size. If that is meant, map the elements \
                  to what they are"
             )

@@ -22,7 +22,7 @@ impl InputContext {
     pub fn per_replica_batch_size(&self, global_batch_size: i64) -> Result<i64> {
         let replicas = self.num_replicas_in_sync;
         if replicas < 1 {
-            let problem = format!("{replicas} replicas; there is 1 or more");
+            let problem = format!("{replicas}; must be 1 or more");
             return Err(Error::invalid("replica_count", problem));
         }
         if global_batch_size < 0 || global_batch_size % replicas != 0 {

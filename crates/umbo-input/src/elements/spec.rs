@@ -86,7 +86,7 @@ impl LeafSpec {
             return Err(invalid!(
                 "dataset",
                 "its elements ({self}) have {MAX_RANK} dimensions already; a batch of them would \
-                 have {}, and {MAX_RANK} are the most",
+                 have {}; at most {MAX_RANK} are possible",
                 MAX_RANK + 1
             ));
         }

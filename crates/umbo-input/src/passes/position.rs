@@ -213,7 +213,7 @@ impl<'a> StateReader<'a> {
         let number = self.number()?;
         if number > most {
             return Err(unfit(&format!(
-                "{quantity} is {number}, and {most} is the most"
+                "{quantity} is {number}; at most {most} is possible"
             )));
         }
         Ok(number)

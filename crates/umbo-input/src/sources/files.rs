@@ -162,8 +162,8 @@ impl FileSource {
             let most = DEPTH - 1;
             return Err(invalid!(
                 "dataset",
-                "what was made of file {number} ('{}') has {depth} transformations above each \
-                 other; {most} are the most there, and a dataset of files counts as {DEPTH}",
+                "what was made of file {number} ('{}') has {depth} transformations one after \
+                 another; at most {most} are possible, a dataset of files is counted as {DEPTH}",
                 path.display()
             ));
         }

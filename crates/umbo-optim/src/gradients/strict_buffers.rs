@@ -46,8 +46,8 @@ impl Gradients {
         let variable = &self.variables()[index];
         Err(mistake(format!(
             "the gradient buffer of {variable:?} of replica {replica} was written at byte {at} \
-             without a view of this step: by a view of an earlier one, or beside another buffer; \
-             view in each step, and do not keep views"
+             without a view of this step: by a view of an earlier one, or past the end of another \
+             buffer; view in each step, and do not keep views"
         )))
     }
 

@@ -234,7 +234,7 @@ impl Gradients {
         let unwritten = || {
             format!(
                 "replica {replica} submits gradients of which it has viewed, attached or added \
-                 none in the step, so that all of them count as zeros; write them first, or \
+                 none in the step, so that all of them are zero; write them first, or \
                  submit with weight 0"
             )
         };

@@ -88,7 +88,7 @@ impl ReplicaContext {
             log::keep(Level::Warning, || {
                 format!(
                     "{:?} was written through a view of it, which is for reading, while the \
-                     callback of replica {} ran (by it, or by another one beside it): no step \
+                     callback of replica {} ran (by it, or by another at the same time): no step \
                      that fails undoes that, and other replicas see it halfway; submit gradients, \
                      or assign",
                     written.variable,

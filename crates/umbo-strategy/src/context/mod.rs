@@ -311,8 +311,8 @@ pub(crate) fn check_depth() -> Result<()> {
     match inspect_frames(|frames| frames.iter().filter(is_call).count()) {
         0..MOST_NESTED => Ok(()),
         _ => Err(Error::precondition(format!(
-            "this thread is inside of {MOST_NESTED} runs, merge calls and updates, which are the \
-             most that can be nested; does a callback call itself?"
+            "this thread is inside of {MOST_NESTED} runs, merge calls and updates, and no more \
+             can be nested; does a callback call itself?"
         ))),
     }
 }

@@ -134,8 +134,8 @@ impl Guards {
             }
             Err(mistake(format!(
                 "the replica's part of the batch ({} of shape {}) was written while the callback \
-                 of replica {replica} ran (by it, or by other code beside it); it is for reading, \
-                 so copy what is to be changed",
+                 of replica {replica} ran (by it, or by other code at that time); it is for \
+                 reading, so copy what is to be changed",
                 part.dtype(),
                 part.shape()
             )))
@@ -149,7 +149,7 @@ impl Guards {
                 Ok(false) => continue,
                 Ok(true) => Err(mistake(format!(
                     "{:?} was written through a view of it, which is for reading, while the \
-                     callback of replica {replica} ran (by it, or by another one beside it); \
+                     callback of replica {replica} ran (by it, or by another at that time); \
                      submit gradients, or assign",
                     view.variable()
                 ))),

@@ -136,7 +136,7 @@ impl StepRecord {
             }
             (outcome, Err(mistake)) => {
                 log::log(Level::Error, || {
-                    format!("found beside another failure: {mistake}")
+                    format!("found along with another failure: {mistake}")
                 });
                 outcome
             }

@@ -60,7 +60,7 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
             let Some(end) = start.checked_add(bytes) else {
                 return Err(invalid!(
                     format!("views[{index}]"),
-                    "{bytes} bytes from {start:#x} on, which no memory has"
+                    "{bytes} bytes from {start:#x} on do not fit in memory"
                 ));
             };
             ranges.push((start, end, index));

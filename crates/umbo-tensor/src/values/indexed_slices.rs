@@ -87,7 +87,7 @@ impl IndexedSlices {
         let mut dense = Tensor::zeros(self.dtype(), self.dense_shape, device)?;
         let mut fresh = dense
             .get_mut()
-            .ok_or_else(|| Error::Internal("a fresh tensor is somebody else's".into()))?;
+            .ok_or_else(|| Error::Internal("a fresh tensor is shared".into()))?;
         fresh.scatter_rows(ScatterOp::Add, &self.values, &self.indices)?;
         Ok(dense)
     }

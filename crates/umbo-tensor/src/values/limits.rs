@@ -51,13 +51,13 @@ pub fn check(size: NestSize, argument: &'static str) -> Result<()> {
     let NestSize { depth, values } = size;
     let problem = if depth > MAX_NEST_DEPTH {
         format!(
-            "the nest would be {depth} deep; {MAX_NEST_DEPTH} nests in one another are the most. \
+            "the nest would be {depth} deep; at most {MAX_NEST_DEPTH} nests can be in one another. \
              Put the items side by side, in one tuple or struct"
         )
     } else if values > MAX_NEST_VALUES {
         format!(
             "the nest would consist of {values} values, each counted as often as it appears; \
-             {MAX_NEST_VALUES} are the most"
+             at most {MAX_NEST_VALUES} are possible"
         )
     } else {
         return Ok(());

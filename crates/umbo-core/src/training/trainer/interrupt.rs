@@ -10,7 +10,7 @@ use umbo_base::observe::log::{self, Level};
 use umbo_system::interrupts::InterruptWatch;
 
 /// The message of an interrupt.
-const INTERRUPTED: &str = "interrupted (Ctrl-C); the step in progress has been done";
+const INTERRUPTED: &str = "interrupted (Ctrl-C); the step in progress was completed";
 
 /// Watches for an interrupt, as long as it lives.
 pub(super) struct Interrupts<'a> {
@@ -59,11 +59,11 @@ impl<'a> Interrupts<'a> {
             ));
         }
         log::log(Level::Info, || {
-            format!("interrupted; the training is in {path}")
+            format!("interrupted; the training was saved in {path}")
         });
         match has_ended_it {
             true => Error::Cancelled(format!(
-                "{INTERRUPTED}; the training is in '{path}', and the next call continues it"
+                "{INTERRUPTED}; the training was saved in '{path}', and the next call continues it"
             )),
             false => error,
         }
