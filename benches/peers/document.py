@@ -139,15 +139,17 @@ def committed(text):
 
 
 INTRODUCTION = """\
-# Benchmarks beside peers
+# Benchmarks compared with peers
 
 Written by `make bench-peers`, which keeps the tables of other machines and writes none while other programs use the
 processors. Umbo and each peer are processes of their own and take turns; of all rounds medians are shown, and in
 brackets quartiles. Ratios are taken within rounds. `make bench-check` measures again, and fails where a percent of a
 probe has fallen by more than a tenth of what stands here for the machine.
-Tables of days before the last change of the code are older than the code. A table whose versions name no OpenBLAS was
-made without a look at its kernels: they may be those of an older processor, for all programs of the table alike.
-A cache of 256 MiB or more holds arrays of 16 Mi elements: there `PEER_ELEMENTS=134217728` measures memory."""
+A table whose versions name no OpenBLAS was made without a look at its kernels: they may be those of an older
+processor, for all programs of the table alike.
+A cache of 256 MiB or more holds arrays of 16 Mi elements: there `PEER_ELEMENTS=134217728` measures memory.
+
+<!-- measured: make bench-peers; crates src -->"""
 
 MEANING_HEADING = "What is measured"
 

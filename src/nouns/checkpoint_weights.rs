@@ -22,9 +22,9 @@ pub struct umbo_save_weights_options {
 /// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
 ///
 /// @param[in] path The file. If it ends with ".json", as "model.safetensors.index.json" does, it is
-///   an index, in the form of Hugging Face's libraries: the variables are in files next to it, whose
-///   names are that of the index with a number of the save and of the file. Those of the index
-///   before are removed.
+///   an index, in the form of Hugging Face's libraries: the variables are in files next to it,
+///   whose names are that of the index with a number of the save and of the file. Those of the
+///   index before are removed.
 /// @param[in] options `options` may be NULL.
 /// @return As umbo_checkpoint_save(), or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: also a number too large for `float_dtype`, or more than 1000

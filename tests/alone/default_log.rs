@@ -122,7 +122,7 @@ fn instructions_that_there_are_not_are_noted() {
         assert_eq!(lines.len(), printed, "{lines:?}");
         if printed == 3 {
             let start =
-                format!("umbo: WARNING: UMBO_INSTRUCTION_SET is '{given}', which is not a set of instructions");
+                format!("umbo: WARNING: UMBO_INSTRUCTION_SET is '{given}', which is not known");
             assert!(lines[0].starts_with(&start), "{lines:?}");
         }
     }

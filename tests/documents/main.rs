@@ -5,6 +5,7 @@ mod english;
 mod figures;
 mod formats;
 mod hazards;
+mod measured;
 mod messages;
 mod names;
 mod paths;
@@ -15,7 +16,6 @@ mod trainer_errors;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -97,53 +97,6 @@ fn prose(document: &Path) -> String {
     let text = fs::read_to_string(document).unwrap();
     let parts = text.split("\n```").step_by(2);
     parts.collect()
-}
-
-/// The days that a text names, as 2026-11-24.
-fn days(text: &str) -> BTreeSet<&str> {
-    let is_day = |word: &&str| {
-        word.len() == 10
-            && word.starts_with("20")
-            && word.bytes().enumerate().all(|(i, byte)| match i {
-                4 | 7 => byte == b'-',
-                _ => byte.is_ascii_digit(),
-            })
-    };
-    text.split(|c: char| !c.is_ascii_digit() && c != '-')
-        .filter(is_day)
-        .collect()
-}
-
-/// What was measured before the code was last changed may be other now, and the document says so.
-#[test]
-fn a_document_with_older_figures_than_the_code_says_so() {
-    let mut git = Command::new("git");
-    git.current_dir(root())
-        .args(["log", "-1", "--format=%cs", "--", "src", "crates"]);
-    // An archive of the sources has no history to compare with.
-    let Ok(output) = git.output() else { return };
-    let of_code = String::from_utf8(output.stdout).unwrap();
-    let of_code = of_code.trim();
-    if of_code.is_empty() {
-        return;
-    }
-    for document in documents() {
-        let text = fs::read_to_string(&document).unwrap();
-        // That one is a list of what was tried when.
-        if document.ends_with("reliability.md") || days(&text).is_empty() {
-            continue;
-        }
-        let oldest = *days(&text).first().unwrap();
-        assert!(
-            oldest >= of_code || text.contains("older than the code"),
-            "{}: figures of {oldest} are older than the code, of {of_code}; say so",
-            document.display()
-        );
-    }
-    assert_eq!(
-        days("on 2026-11-24, not 2026-1-24 or 12026-11-24"),
-        BTreeSet::from(["2026-11-24"])
-    );
 }
 
 #[test]

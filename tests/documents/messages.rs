@@ -128,7 +128,9 @@ fn shown(path: &Path, text: &str) -> Vec<(usize, String)> {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
     match path.extension().and_then(|end| end.to_str()) {
         Some("rs" | "hpp" | "c" | "cpp") => literals(text),
-        Some("h") => numbered(text).map(|(number, line)| (number, line.to_owned())).collect(),
+        Some("h") => numbered(text)
+            .map(|(number, line)| (number, line.to_owned()))
+            .collect(),
         _ => printing(text).collect(),
     }
 }
@@ -160,7 +162,8 @@ fn no_text_that_users_see_has_a_phrase_over_which_readers_stumble() {
 
 #[test]
 fn literals_are_found_with_their_lines() {
-    let text = "let a = '\"'; // \"no\"\nf(\"one \\\n   two\\\"\", r#\"raw \" one\"#);\n/* \"no\" */\n\
+    let text = "let a = '\"'; // \"no\"\nf(\"one \\\n   two\\\"\", r#\"raw \" one\"#);\n\
+                /* \"no\" */\n\
                 #[expect(x, reason = \"no\")]\nfn g<'a>() { \"last\" }";
     let found = [(2, "one two\\\""), (3, "raw \" one"), (6, "last")];
     assert_eq!(

@@ -509,7 +509,7 @@ fn pipelines_have_a_greatest_depth() {
                     }
                     depth += 1;
                 };
-                fails::<()>(Err(error), Status::InvalidArgument, "lie above each other");
+                fails::<()>(Err(error), Status::InvalidArgument, "follow one another");
                 assert!((100..=256).contains(&depth), "{name}: {depth}");
                 if name != "cache" {
                     assert_eq!(
@@ -543,7 +543,11 @@ fn transformations_beside_each_other_have_an_end() {
             assert!(times < 20, "{name}");
         };
         if name == "concatenate" {
-            fails::<()>(Err(error), Status::InvalidArgument, "at most 65536 are possible");
+            fails::<()>(
+                Err(error),
+                Status::InvalidArgument,
+                "at most 65536 are possible",
+            );
             assert_eq!(times, 15);
             assert_eq!(rest(&dataset.iterator().unwrap(), |_| ()).len(), 2 << times);
         }

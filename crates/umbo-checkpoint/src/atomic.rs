@@ -98,7 +98,10 @@ impl AtomicFile {
                 });
             }
         }
-        let problem = format!("'{}': no free name for a temporary file next to it", path.display());
+        let problem = format!(
+            "'{}': no free name for a temporary file next to it",
+            path.display()
+        );
         Err(Error::Unavailable(problem))
     }
 

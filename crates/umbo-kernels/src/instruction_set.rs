@@ -136,7 +136,7 @@ pub fn warn() {
     let problem = match InstructionSet::ALL.iter().find(|set| has_name(set)) {
         Some(set) if set.is_available() => return,
         Some(_) => "this processor lacks",
-        None => "is not a set of instructions",
+        None => "is not known",
     };
     log::log(Level::Warning, || {
         let shown: String = given.to_string_lossy().chars().take(80).collect();
