@@ -40,7 +40,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
  * trainers with `replicas` UMBO_AUTO, for loops that make their strategies themselves.
  *
  * @param[in] first_count The number of replicas of the first steps, usually one for each
- *   processor; 1 or more.
+ *   processor; 1 to 1024.
  * @param[in] step_count How many steps were taken.
  * @param[in] seconds Their times, in order, each finite and 0 or more. `seconds` may be NULL if
  *   there are none.

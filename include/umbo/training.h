@@ -86,7 +86,10 @@ typedef struct umbo_train_epoch_options {
    * The epoch ends after so many steps, if the pass has not ended before. If these take the last
    * element, the pass has ended, too. Where umbo_dataset_cardinality() does not know, the epoch
    * makes the next element to find out, which the next request gets. With several ranks none
-   * does: the next epoch finds no element, has no steps, and ends the pass. UMBO_ALL: no limit.
+   * does, since one might find what another does not, nor do ranks with data of their own know
+   * that all end: `pass_ended` is 0 then, and the next epoch, for which all ranks find no
+   * element, has `step_count` 0 and `pass_ended` 1, and resets the iterator if it is to.
+   * UMBO_ALL: no limit.
    */
   int64_t max_steps;
   /** 1: what `accumulation_steps` have accumulated at the end is applied. 0: it waits. */

@@ -3,10 +3,18 @@
 
 use crate::machinery::prelude::*;
 use umbo_core::observe::log::{self, Level};
+use umbo_core::strategy::setup::options::MAX_REPLICAS;
 use umbo_core::training::replica_choice::{Next, STEPS, Tried, by_times, text};
 
 /// The numbers that were tried, and the consequence.
 fn by_checked_times(first_count: i64, seconds: &[f64]) -> Result<(Vec<Tried>, Next)> {
+    if !(1..=MAX_REPLICAS as i64).contains(&first_count) {
+        return Err(invalid!(
+            "first_count",
+            "{}; 1 to {MAX_REPLICAS} replicas are possible",
+            described(first_count)
+        ));
+    }
     let is_wrong = |time: &f64| !(time.is_finite() && *time >= 0.0);
     if let Some(step) = seconds.iter().position(is_wrong) {
         let time = seconds[step];
@@ -22,7 +30,7 @@ fn by_checked_times(first_count: i64, seconds: &[f64]) -> Result<(Vec<Tried>, Ne
 /// trainers with `replicas` UMBO_AUTO, for loops that make their strategies themselves.
 ///
 /// @param[in] first_count The number of replicas of the first steps, usually one for each
-///   processor; 1 or more.
+///   processor; 1 to 1024.
 /// @param[in] step_count How many steps were taken.
 /// @param[in] seconds Their times, in order, each finite and 0 or more. `seconds` may be NULL if
 ///   there are none.
@@ -35,7 +43,6 @@ fn by_checked_times(first_count: i64, seconds: &[f64]) -> Result<(Vec<Tried>, Ne
 #[c_call(
     out(replica_count),
     optional_out(is_chosen),
-    counted(first_count),
     array(seconds, step_count)
 )]
 pub fn umbo_replica_choice_count(
@@ -65,12 +72,7 @@ pub fn umbo_replica_choice_count(
 /// @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
 ///
 /// The other parameters are those of umbo_replica_choice_count().
-#[c_call(
-    out(length),
-    counted(first_count),
-    array(seconds, step_count),
-    buffer(buffer, capacity)
-)]
+#[c_call(out(length), array(seconds, step_count), buffer(buffer, capacity))]
 pub fn umbo_replica_choice_text(
     first_count: i64,
     step_count: i64,

@@ -77,8 +77,11 @@ static void mistakes_are_named(void) {
         CHECK_STATUS(umbo_replica_choice_text(2, 3, seconds, text, sizeof(text), &length), UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("finite and at least 0");
     }
-    CHECK_STATUS(umbo_replica_choice_count(0, 2, seconds, &replicas, &is_chosen), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("first_count: 0; 1 or more");
+    const int64_t counts[4] = {0, 1025, INT64_MAX, UMBO_AUTO};
+    for (int at = 0; at < 4; ++at) {
+        CHECK_STATUS(umbo_replica_choice_count(counts[at], 2, seconds, &replicas, &is_chosen), UMBO_STATUS_INVALID_ARGUMENT);
+        CHECK_MESSAGE("1 to 1024 replicas are possible");
+    }
     CHECK_STATUS(umbo_replica_choice_count(2, -1, seconds, &replicas, &is_chosen), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("step_count: -1");
     CHECK_STATUS(umbo_replica_choice_count(2, 2, NULL, &replicas, &is_chosen), UMBO_STATUS_INVALID_ARGUMENT);

@@ -457,7 +457,8 @@ void replicas_that_are_chosen() {
         normal net(12);
         umbo::adapters::torch_options how;
         how.replicas_in_sync = in_sync;
-        torch_optimizer sgd(replicas, net, torch::optim::SGDOptions(0.05).momentum(0.9), {}, how);
+        torch_optimizer sgd(replicas, net, torch::optim::SGDOptions(0.05).momentum(0.9),
+                            std::vector<torch::optim::OptimizerParamGroup>(), how);
         torch::optim::StepLR scheduler(sgd, 20, 0.7);
         net->norm->eval();
         for (int step = 0; step < 120; ++step) {

@@ -17,7 +17,7 @@ namespace common_detail {
 
 // The number of replicas for UMBO_AUTO: one for each processor, or with `replicas_in_sync` at most that many.
 inline std::int64_t first_replicas(std::int64_t replicas_in_sync = 0) {
-    const std::int64_t processors = processor_count();
+    const std::int64_t processors = std::min<std::int64_t>(processor_count(), 1024); // the most that a strategy has
     return replicas_in_sync > 0 ? std::min(processors, replicas_in_sync) : processors;
 }
 
