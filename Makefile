@@ -119,6 +119,7 @@ docs: ## Make the pages of reference and documents: build/docs/html/index.html
 	@mkdir -p build/docs
 	@doxygen docs/site/Doxyfile
 	@docs/site/search.py build/docs/html
+	@docs/site/check.py build/docs/html
 	@echo "build/docs/html/index.html"
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
