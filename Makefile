@@ -64,7 +64,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-windows test-conan test-loom mutants faults test-c test-large test-all \
+  test-aarch64 test-windows test-musl test-conan test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
@@ -226,6 +226,10 @@ test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cro
 test-windows: ## Build for Windows with MinGW and run tests of that under wine
 	@scripts/setup.sh windows
 	@scripts/windows.sh $(if $(SMALL),small)
+
+test-musl: ## Build for musl and run examples, with and without shared libraries
+	@scripts/setup.sh musl
+	@scripts/musl.sh $(if $(SMALL),small)
 
 test-conan: export CONAN_HOME := $(CURDIR)/build/conan
 test-conan: ## Make the Conan package and a program that uses it

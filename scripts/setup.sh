@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|musl|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -214,6 +214,9 @@ if is windows everything; then
   have x86_64-w64-mingw32-gcc || apt_install gcc-mingw-w64-x86-64 || say "no MinGW; the tests for Windows are skipped"
   have wine64 || [ -x /usr/lib/wine/wine64 ] || apt_install wine64 || say "no wine; the tests for Windows are skipped"
 fi
+if is musl everything; then
+  have musl-gcc || apt_install musl-tools || say "no musl; its tests are skipped"
+fi
 if is conan; then
   have conan || pip_install conan || required "Conan 2" "install it with pip install conan"
 fi
@@ -237,7 +240,6 @@ fi
 if is everything; then
   have meson || pip_install meson || say "no Meson; its test is skipped"
   have tcc || apt_install tcc || say "no tcc; its test of the headers is skipped"
-  have musl-gcc || apt_install musl-tools || say "no musl; its test of the headers is skipped"
   have clang-19 || apt_install clang-19 || say "no clang 19; the tests of the kernels' PTX are skipped"
 fi
 if is engines bench-engines everything; then

@@ -11,8 +11,10 @@ use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL
 use crate::libraries::Scope;
 
 /// A library that is open. When this is dropped, and nobody else has it open, it is unloaded.
+/// None: the program, where there is no loader, as in one that is linked with musl and without
+/// shared libraries. Nothing is found in it.
 #[derive(Debug)]
-pub struct Library(Handle);
+pub struct Library(Option<Handle>);
 
 impl Library {
     /// Opens the library with this name or path. The error says why there is none.
@@ -26,7 +28,8 @@ impl Library {
         };
         // SAFETY: the caller's promise.
         let opened = unsafe { Handle::open(Some(name), RTLD_NOW | scope) };
-        opened.map(Library).map_err(|error| {
+        let opened = opened.map(Some).map(Library);
+        opened.map_err(|error| {
             error
                 .source()
                 .map_or_else(|| format!("{name}: {error}"), ToString::to_string)
@@ -35,7 +38,9 @@ impl Library {
 
     /// The program, with all that it sees.
     pub fn program() -> Library {
-        Library(Handle::this())
+        // SAFETY: no initialiser is run, since nothing is loaded.
+        let opened = unsafe { Handle::open(None::<&OsStr>, RTLD_LAZY | RTLD_LOCAL) };
+        Library(opened.ok())
     }
 
     /// The library at this path, if it is loaded already.
@@ -43,14 +48,17 @@ impl Library {
         // SAFETY: no initialiser is run, since a library that is not loaded is not loaded now,
         // either.
         let opened = unsafe { Handle::open(Some(path), RTLD_LAZY | libc::RTLD_NOLOAD) };
-        opened.ok().map(Library)
+        opened.ok().map(Some).map(Library)
     }
 
     /// The address of the function with this name, or null. It is valid as long as the library is
     /// loaded.
     pub fn symbol(&self, name: &CStr) -> *mut c_void {
+        let Some(handle) = &self.0 else {
+            return ptr::null_mut();
+        };
         // SAFETY: only the address is read.
-        let symbol = unsafe { self.0.get::<*mut c_void>(name.to_bytes_with_nul()) };
+        let symbol = unsafe { handle.get::<*mut c_void>(name.to_bytes_with_nul()) };
         symbol.map_or(ptr::null_mut(), |symbol| symbol.into_raw())
     }
 }

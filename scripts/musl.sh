@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Builds the library for musl and runs programs that are linked with it, without shared libraries and with libumbo.so.
+#
+#   scripts/musl.sh [small]     small: the library and an example in both forms, without CMake
+set -euo pipefail
+cd "$(dirname "$0")/.."
+how=${1:-whole}
+target=x86_64-unknown-linux-musl
+compiler=musl-gcc
+command -v $compiler >/dev/null || {
+  echo "musl: SKIPPED: there is no $compiler (Debian: musl-tools)"
+  exit 0
+}
+[ -d "$(rustc --print target-libdir --target $target)" ] || rustup target add $target || {
+  echo "musl: SKIPPED: Rust has no standard library for $target"
+  exit 0
+}
+work=$PWD/build/musl
+mkdir -p "$work"
+
+section() { echo "==== $1"; }
+# run NAME PROGRAM [ARGUMENT]: in a folder of its own. What it prints is shown if it fails.
+run() {
+  local name=$1
+  shift
+  rm -rf "$work/run/$name"
+  mkdir -p "$work/run/$name"
+  (cd "$work/run/$name" && timeout 600 "$@" >output.txt 2>&1) || {
+    cat "$work/run/$name/output.txt"
+    echo "$name failed"
+    exit 1
+  }
+  echo "$name: passed"
+}
+
+section "The library for musl"
+cargo build --locked --lib --package umbo --target $target
+library=target/$target/debug/libumbo.a
+flags=(-std=c99 -D_GNU_SOURCE -O2 -ffp-contract=off -Iinclude)
+
+if [ "$how" = small ]; then
+  section "An example"
+  $compiler "${flags[@]}" c_examples/12_trainer.c -o "$work/trainer_static" \
+    -static -Wl,--eh-frame-hdr $library -lm
+  run trainer_static "$work/trainer_static"
+  $compiler -shared -o "$work/libumbo.so" -Wl,--whole-archive $library -Wl,--no-whole-archive
+  $compiler "${flags[@]}" c_examples/12_trainer.c -o "$work/trainer_shared" "$work/libumbo.so" -lm "-Wl,-rpath,$work"
+  run trainer_shared "$work/trainer_shared"
+  exit 0
+fi
+
+section "Examples of a project that finds the installed library"
+cmake -S . -B "$work/cmake" -DCMAKE_C_COMPILER=$compiler -DUMBO_RUST_TARGET=$target -DCMAKE_BUILD_TYPE=Debug \
+  -DUMBO_CARGO_TARGET_DIR="$PWD/target" -DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF >/dev/null
+cmake --build "$work/cmake" >/dev/null
+rm -rf "$work/prefix"
+cmake --install "$work/cmake" --prefix "$work/prefix" >/dev/null
+run umbo_version "$work/prefix/bin/umbo" --version
+for shared in ON OFF; do
+  linker_flags=
+  [ $shared = ON ] || linker_flags=-static
+  cmake -S c_examples -B "$work/c_examples_$shared" -DCMAKE_C_COMPILER=$compiler -DCMAKE_PREFIX_PATH="$work/prefix" \
+    -DBUILD_SHARED_LIBS=$shared -DUMBO_EXAMPLES_NATIVE=OFF \
+    -DCMAKE_EXE_LINKER_FLAGS=$linker_flags >/dev/null
+  for source in c_examples/[0-9]*.c; do
+    name=$(basename "$source" .c)
+    cmake --build "$work/c_examples_$shared" --target "$name" >/dev/null
+    run "${name}_$shared" "$work/c_examples_$shared/$name"
+  done
+done
