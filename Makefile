@@ -64,7 +64,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-windows test-musl test-conan test-loom mutants faults test-c test-large test-all \
+  test-aarch64 test-windows test-musl one-sha test-conan test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
@@ -230,6 +230,13 @@ test-windows: ## Build for Windows with MinGW and run tests of that under wine
 test-musl: ## Build for musl and run examples, with and without shared libraries
 	@scripts/setup.sh musl
 	@scripts/musl.sh $(if $(SMALL),small)
+
+one-sha: build-c ## Train in every setting: one SHA-256 over instruction sets, systems, replicas and ranks; writes docs/internals/one-sha.md
+	@scripts/writable.sh $(DOCUMENTS)/internals/one-sha.md
+	@for system in musl windows aarch64; do scripts/setup.sh $$system; done
+	@$(call section,One SHA)
+	@scripts/one_sha.py $(BUILD)/tests/one_sha/umbo_one_sha --output $(DOCUMENTS)/internals/one-sha.md \
+	  $(if $(ONLY),--only $(ONLY))
 
 test-conan: export CONAN_HOME := $(CURDIR)/build/conan
 test-conan: ## Make the Conan package and a program that uses it

@@ -2,7 +2,8 @@
 # Builds the library for AArch64 with Debian's cross compiler, and runs tests of it under qemu on this machine: the examples,
 # the bits of a training beside those of this machine's library, and Rust's tests.
 #
-#   scripts/aarch64.sh [examples]     examples: those and the bits alone, without Rust's tests
+#   scripts/aarch64.sh [examples]        examples: those and the bits alone, without Rust's tests
+#   scripts/aarch64.sh one-sha EXPECTED  the training of tests/one_sha alone (make one-sha)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu
@@ -26,17 +27,27 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$qemu -L $root"
 export CARGO_PROFILE_DEV_DEBUG=false
 
-echo "==== The library, for AArch64 and for this machine"
+echo "==== The library, for AArch64"
 cargo build --locked --lib --package umbo --target $target
-cargo build --locked --lib --package umbo
 
 work=$PWD/build/aarch64
 rm -rf "$work"
 mkdir -p "$work/there" "$work/here"
 # Programs find the library by its SONAME.
 ln -s "$PWD/target/$target/debug/libumbo.so" "$work/there/libumbo.so.0.1"
-ln -s "$PWD/target/debug/libumbo.so" "$work/here/libumbo.so.0.1"
 flags=(-std=c99 -O2 -ffp-contract=off -Iinclude)
+if [ "${1:-}" = one-sha ]; then
+  echo "==== One training"
+  $compiler "${flags[@]}" -D_GNU_SOURCE tests/one_sha/one_sha.c tests/ranks/ranks.c tests/ranks/wire.c \
+    -o "$work/there/one_sha" "$work/there/libumbo.so.0.1" -lm -lpthread
+  mkdir -p build/one_sha
+  cd build/one_sha
+  UMBO_INSTRUCTION_SET=baseline "$qemu" -L "$root" -E "LD_LIBRARY_PATH=$work/there" "$work/there/one_sha" aarch64 "$2" threads
+  exit 0
+fi
+echo "==== The library, for this machine"
+cargo build --locked --lib --package umbo
+ln -s "$PWD/target/debug/libumbo.so" "$work/here/libumbo.so.0.1"
 
 echo "==== The examples under qemu"
 for source in c_examples/*.c; do

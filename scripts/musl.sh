@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the library for musl and runs programs that are linked with it, without shared libraries and with libumbo.so.
 #
-#   scripts/musl.sh [small]     small: the library and an example in both forms, without CMake
+#   scripts/musl.sh [small]           small: the library and an example in both forms, without CMake
+#   scripts/musl.sh one-sha EXPECTED  the training of tests/one_sha alone, with each instruction set (make one-sha)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 how=${1:-whole}
@@ -38,6 +39,23 @@ cargo build --locked --lib --package umbo --target $target
 library=target/$target/debug/libumbo.a
 flags=(-std=c99 -D_GNU_SOURCE -O2 -ffp-contract=off -Iinclude)
 
+if [ "$how" = one-sha ]; then
+  section "One training"
+  $compiler "${flags[@]}" tests/one_sha/one_sha.c tests/ranks/ranks.c tests/ranks/wire.c -o "$work/one_sha" \
+    -static -Wl,--eh-frame-hdr $library -lm -lpthread
+  mkdir -p build/one_sha
+  cd build/one_sha
+  for set in baseline avx2 avx512; do
+    for ranks in "threads 1 8 1 3" "processes 1 8 2 3"; do
+      code=0
+      # shellcheck disable=SC2086 # words
+      UMBO_INSTRUCTION_SET=$set "$work/one_sha" musl "$2" $ranks || code=$?
+      [ $code = 0 ] || [ $code = 77 ] || exit 1
+    done
+    [ $code = 0 ] || echo "musl $set: SKIPPED: the processor lacks it"
+  done
+  exit 0
+fi
 if [ "$how" = small ]; then
   section "An example"
   $compiler "${flags[@]}" c_examples/12_trainer.c -o "$work/trainer_static" \

@@ -25,6 +25,7 @@ reason() {
     small.check) echo "it is a part of make test" ;;
     small.mutants) echo "make test runs it as it is" ;;
     small.judges) echo "ctest runs a small case of each judge" ;;
+    small.one-sha) echo "ctest runs a part of its settings" ;;
     small.fuzz-parsers) echo "cargo test --test fuzz runs its targets without a fuzzer" ;;
     small.bench-check) echo "it compares figures of a quiet machine, in minutes" ;;
     small.test-torch-cuda) echo "it compiles for minutes; ctest runs its programs on CPUs" ;;
@@ -46,7 +47,7 @@ missing() {
     docs) command -v doxygen >/dev/null || echo doxygen ;;
     demo-mpi) [ -x build/mpi/mpich/bin/mpiexec ] || echo "MPICH 5" ;;
     test-engines) [ -n "$(find build/engines/venv -name ggml-opt.h -print -quit 2>/dev/null)" ] || echo ggml ;;
-    bench-peers | bench-check | bench-loops | bench-engines | adoption | flaky | dist | sbom | wheel) command -v python3 >/dev/null || echo python3 ;;
+    one-sha | bench-peers | bench-check | bench-loops | bench-engines | adoption | flaky | dist | sbom | wheel) command -v python3 >/dev/null || echo python3 ;;
   esac
 }
 

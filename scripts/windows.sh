@@ -2,7 +2,8 @@
 # Builds the library for Windows with MinGW and runs tests of it under wine on this machine: portable ones in C,
 # examples of a CMake project that finds the installed library, and Rust's unit tests of umbo-system.
 #
-#   scripts/windows.sh [small]     small: the library, some tests in C and an example, without CMake
+#   scripts/windows.sh [small]           small: the library, some tests in C and an example, without CMake
+#   scripts/windows.sh one-sha EXPECTED  the training of tests/one_sha alone, with each instruction set (make one-sha)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 how=${1:-whole}
@@ -59,6 +60,20 @@ compile() {
   $compiler -std=gnu11 -O2 -ffp-contract=off -Wall -include tests/windows/posix.h -Iinclude -Itests/c "$2" \
     -o "$work/bin/$1.exe" "target/$target/debug/libumbo.dll.a" -lm -static -lpthread
 }
+if [ "$how" = one-sha ]; then
+  section "One training"
+  compile one_sha tests/one_sha/one_sha.c
+  mkdir -p build/one_sha
+  cd build/one_sha
+  for set in baseline avx2 avx512; do
+    code=0
+    UMBO_INSTRUCTION_SET=$set timeout 900 "$wine" "$work/bin/one_sha.exe" windows "$2" threads </dev/null || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || exit 1
+    [ $code = 0 ] || echo "windows $set: SKIPPED: the processor lacks it"
+  done
+  exit 0
+fi
+
 section "Tests in C under wine"
 # These need forks, dlopen, limits of stacks, sets of processors as Linux has them, or threads whose keys outlive what
 # libraries keep for them.
