@@ -2,9 +2,10 @@
 # Makes an archive of the sources at HEAD with all crates that a build needs: umbo-VERSION.tar.gz, which builds without a
 # network. Then it unpacks the archive elsewhere, and there, with an empty cargo home and no network, builds and installs the
 # library, and trains an example that finds it by find_package. Crates of library, attributes and tool are packed, too, and built
-# from what was packed. With SMALL=yes nothing is built: cargo finds all crates in the archive.
+# from what was packed. Next to it come what cpack makes of that build: the archive of the install tree, and Debian packages. With
+# SMALL=yes nothing is built: cargo finds all crates in the archive.
 #
-# The archive has the library's bill of materials in it, umbo.cdx.json, which lies beside it, too, with SHA256SUMS of both.
+# The archive has the library's bill of materials in it, umbo.cdx.json, which lies next to it, too. SHA256SUMS has the sums of all.
 # It is made twice, in two folders and with two masks of rights, and has to be the same byte by byte.
 #
 #   scripts/dist.sh [FOLDER]
@@ -40,7 +41,11 @@ pack "$folder"
 for file in "$name.tar.gz" umbo.cdx.json; do cmp "$folder/$file" "$folder/again/elsewhere/$file"; done
 rm -rf "$folder/again"
 echo "two archives, made in two folders, are equal"
-(cd "$folder" && sha256sum "$name.tar.gz" umbo.cdx.json >SHA256SUMS)
+# The sums of all files in the folder.
+sums() {
+  (cd "$folder" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%f\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
+}
+sums
 echo "$folder/$name.tar.gz, $(du -h "$folder/$name.tar.gz" | cut -f 1)"
 
 tar xzf "$folder/$name.tar.gz" -C "$folder/tried"
@@ -56,3 +61,8 @@ cmake --install build --prefix "$PWD/prefix" >/dev/null
 cmake -S c_examples -B build/examples -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$PWD/prefix" >/dev/null
 cmake --build build/examples --target 03_train_fashion_mnist
 build/examples/03_train_fashion_mnist --data c_examples/data/digits --epochs 3 --seed 1
+cpack --config build/CPackConfig.cmake -B "$folder/packages" >/dev/null
+find "$folder/packages" -maxdepth 1 -type f -exec mv -t "$folder" {} +
+rm -rf "$folder/packages"
+sums
+cat "$folder/SHA256SUMS"

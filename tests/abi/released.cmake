@@ -1,0 +1,35 @@
+# Programs that were compiled with the headers of a release run with LIBRARY: each archive in RELEASED has the headers
+# and the examples of its time, which scripts/release.sh puts there. Before the first release the present ones are taken.
+#
+# COMPILER: for C. WORK_DIR: where all is unpacked and compiled.
+file(REMOVE_RECURSE "${WORK_DIR}")
+file(GLOB archives "${RELEASED}/*.tar.xz")
+if(NOT archives)
+  set(archives "${WORK_DIR}/present.tar.xz")
+  file(MAKE_DIRECTORY "${WORK_DIR}")
+  execute_process(COMMAND "${SOURCE_DIR}/scripts/release.sh" --freeze "${archives}" COMMAND_ERROR_IS_FATAL ANY)
+endif()
+foreach(archive IN LISTS archives)
+  cmake_path(GET archive STEM name)
+  set(folder "${WORK_DIR}/${name}")
+  file(ARCHIVE_EXTRACT INPUT "${archive}" DESTINATION "${folder}")
+  file(GLOB programs "${folder}/c_examples/*.c")
+  list(LENGTH programs count)
+  if(count LESS 8)
+    message(FATAL_ERROR "${archive} has ${count} programs; 8 or more are expected")
+  endif()
+  foreach(program IN LISTS programs)
+    cmake_path(GET program STEM name)
+    execute_process(
+      COMMAND "${COMPILER}" -O1 -D_GNU_SOURCE "-I${folder}/include" "${program}" -o "${folder}/${name}"
+              "${LIBRARY}" -lpthread -lm
+      COMMAND_ERROR_IS_FATAL ANY)
+    cmake_path(GET LIBRARY PARENT_PATH library_folder)
+    execute_process(
+      COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${library_folder}" "${folder}/${name}"
+      WORKING_DIRECTORY "${folder}" OUTPUT_QUIET RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      message(SEND_ERROR "${name} of ${archive} ended with ${status}")
+    endif()
+  endforeach()
+endforeach()
