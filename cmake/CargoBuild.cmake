@@ -63,6 +63,11 @@ mark_as_advanced(UMBO_RUSTC_ON_PATH)
 if(NOT UMBO_RUSTC_ON_PATH AND EXISTS "${cargo_directory}/rustc")
   list(APPEND UMBO_CARGO_ENVIRONMENT "RUSTC=${cargo_directory}/rustc")
 endif()
+# What is shipped has no folder of this machine in it; debuggers find the sources of a debug build where they are.
+if(CMAKE_HOST_UNIX AND UMBO_CARGO_PROFILE STREQUAL "release")
+  list(APPEND UMBO_CARGO_ENVIRONMENT "RUSTC_WRAPPER=${CMAKE_CURRENT_SOURCE_DIR}/cmake/rustc_without_paths.sh"
+       "UMBO_RUSTC_WRAPPER=$ENV{RUSTC_WRAPPER}")
+endif()
 set(cargo_output "${UMBO_CARGO_TARGET_DIR}/${profile_directory}")
 if(UMBO_RUST_TARGET)
   list(APPEND UMBO_CARGO_FLAGS --target ${UMBO_RUST_TARGET})

@@ -6,7 +6,8 @@
 # SMALL=yes nothing is built: cargo finds all crates in the archive.
 #
 # The archive has the library's bill of materials in it, umbo.cdx.json, which lies next to it, too. SHA256SUMS has the sums of all.
-# It is made twice, in two folders and with two masks of rights, and has to be the same byte by byte.
+# It is made twice, in two folders and with two masks of rights, and has to be the same byte by byte; so do the libraries that
+# are built from it in two folders.
 #
 #   scripts/dist.sh [FOLDER]
 set -euo pipefail
@@ -58,6 +59,21 @@ echo "cargo finds all crates in the archive"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF >/dev/null
 cmake --build build
 cmake --install build --prefix "$PWD/prefix" >/dev/null
+# The same in another folder gives the same bytes, in which there is no path of either.
+again="$folder/tried again"
+mkdir "$again"
+tar xzf "$folder/$name.tar.gz" -C "$again"
+cmake -S "$again/$name" -B "$again/build" -DCMAKE_BUILD_TYPE=Release -DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF >/dev/null
+cmake --build "$again/build"
+for file in "$(basename "$(realpath build/lib/libumbo.so)")" libumbo.a; do
+  cmp "build/lib/$file" "$again/build/lib/$file"
+  if grep -qaF "$folder" "build/lib/$file"; then
+    echo "$file names the folder in which it was built" >&2
+    exit 1
+  fi
+done
+rm -rf "$again"
+echo "two builds, in two folders, are equal, and name neither"
 cmake -S c_examples -B build/examples -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$PWD/prefix" >/dev/null
 cmake --build build/examples --target 03_train_fashion_mnist
 build/examples/03_train_fashion_mnist --data c_examples/data/digits --epochs 3 --seed 1
