@@ -14,6 +14,8 @@ pub const BY_ARRAYS: &[(&str, &str)] = &[
     ("umbo_random_bernoulli", "count"),
     ("umbo_random_integers", "example_count"),
     ("umbo_random_integers", "count"),
+    ("umbo_replica_choice_count", "step_count"),
+    ("umbo_replica_choice_text", "step_count"),
 ];
 
 /// Good arguments that a place needs beside those of the matrix: function, place, argument,
