@@ -65,7 +65,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
   test-aarch64 test-windows test-musl one-sha test-conan test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
+  build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -275,6 +275,10 @@ fuzz: build-c ## Compare random calls of all functions with a model (CALLS=, SEE
 fuzz-parsers: ## Fuzz the parsers of files, positions, names and DLPack's structs (nightly Rust; RUNS=)
 	@scripts/setup.sh fuzz
 	@RUNS=$(if $(filter-out file default,$(origin RUNS)),$(RUNS)) scripts/fuzz.sh
+
+fuzz-oss: ## Build the fuzz targets as OSS-Fuzz does, and run each on its seeds (nightly Rust; RUNS=)
+	@scripts/setup.sh fuzz
+	@RUNS=$(if $(filter-out file default,$(origin RUNS)),$(RUNS)) scripts/oss_fuzz.sh
 
 asan: ## All C tests under AddressSanitizer and LeakSanitizer (nightly Rust)
 	@scripts/setup.sh sanitizers

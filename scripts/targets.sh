@@ -27,6 +27,7 @@ reason() {
     small.judges) echo "ctest runs a small case of each judge" ;;
     small.one-sha) echo "ctest runs a part of its settings" ;;
     small.fuzz-parsers) echo "cargo test --test fuzz runs its targets without a fuzzer" ;;
+    small.fuzz-oss) echo "it builds fuzzers, which takes minutes; cargo test --test fuzz runs them without one" ;;
     small.bench-check) echo "it compares figures of a quiet machine, in minutes" ;;
     small.test-torch-cuda) echo "it compiles for minutes; ctest runs its programs on CPUs" ;;
     small.test-aarch64 | small.test-conan | small.asan | small.tsan | small.miri)
