@@ -64,7 +64,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-windows test-musl one-sha test-conan test-loom mutants faults test-c test-large test-all \
+  test-aarch64 test-windows test-musl check-macos one-sha test-conan test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
@@ -237,6 +237,10 @@ one-sha: build-c ## Train in every setting: one SHA-256 over instruction sets, s
 	@$(call section,One SHA)
 	@scripts/one_sha.py $(BUILD)/tests/one_sha/umbo_one_sha --output $(DOCUMENTS)/internals/one-sha.md \
 	  $(if $(ONLY),--only $(ONLY))
+
+check-macos: ## Check everything for macOS with clippy, and link library and tool with zig; nothing is run
+	@scripts/setup.sh macos
+	@scripts/macos.sh $(if $(SMALL),small)
 
 test-conan: export CONAN_HOME := $(CURDIR)/build/conan
 test-conan: ## Make the Conan package and a program that uses it

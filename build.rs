@@ -22,19 +22,25 @@ fn main() {
     if variable("CARGO_CFG_TARGET_ENV") == "musl" {
         bring_unwinder(&variable("TARGET"));
     }
-    if variable("CARGO_CFG_TARGET_OS") == "linux" {
-        // Cargo sets no soname, without which programs would record the path of the build folder.
-        // Before 1.0 every minor version may change the ABI, so it is part of the name.
-        let minor = variable("CARGO_PKG_VERSION_MINOR");
-        let major = variable("CARGO_PKG_VERSION_MAJOR");
-        let version = if major == "0" {
-            format!("0.{minor}")
-        } else {
-            major
-        };
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libumbo.so.{version}");
-        // Threads and thread-locals of the library outlive dlclose.
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // Cargo sets no soname, without which programs would record the path of the build folder.
+    // Before 1.0 every minor version may change the ABI, so it is part of the name.
+    let minor = variable("CARGO_PKG_VERSION_MINOR");
+    let major = variable("CARGO_PKG_VERSION_MAJOR");
+    let version = if major == "0" {
+        format!("0.{minor}")
+    } else {
+        major
+    };
+    let link = |argument: &str| println!("cargo::rustc-cdylib-link-arg=-Wl,{argument}");
+    match &*variable("CARGO_CFG_TARGET_OS") {
+        "linux" => {
+            link(&format!("-soname,libumbo.so.{version}"));
+            // Threads and thread-locals of the library outlive dlclose.
+            link("-z,nodelete");
+        }
+        // A library with thread-locals is never unloaded there.
+        "macos" => link(&format!("-install_name,@rpath/libumbo.{version}.dylib")),
+        _ => {}
     }
 }
 

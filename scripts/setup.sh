@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|musl|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|musl|macos|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -216,6 +216,17 @@ if is windows everything; then
 fi
 if is musl everything; then
   have musl-gcc || apt_install musl-tools || say "no musl; its tests are skipped"
+fi
+if is macos test everything; then
+  for target in aarch64-apple-darwin x86_64-apple-darwin; do
+    [ -d "$(rustc --print target-libdir --target $target)" ] ||
+      { may_install && have rustup && rustup target add $target >/dev/null 2>&1; } ||
+      say "Rust has no standard library for $target; its check is skipped"
+  done
+fi
+if is macos everything && [ -z "${SMALL:-}" ]; then
+  have cargo-zigbuild || { pip_install ziglang && pip_install cargo-zigbuild; } ||
+    say "no cargo-zigbuild; nothing is linked for macOS"
 fi
 if is conan; then
   have conan || pip_install conan || required "Conan 2" "install it with pip install conan"

@@ -73,8 +73,12 @@ fn is_served(bytes: usize) -> bool {
 fn is_of_the_harness() -> bool {
     thread_local!(static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) });
     IS_FIRST.get().unwrap_or_else(|| {
+        #[cfg(target_os = "linux")]
         // SAFETY: neither function takes anything.
         let is_first = unsafe { libc::gettid() == libc::getpid() };
+        #[cfg(not(target_os = "linux"))]
+        // SAFETY: as above.
+        let is_first = unsafe { libc::pthread_main_np() } == 1;
         IS_FIRST.set(Some(is_first));
         is_first
     })

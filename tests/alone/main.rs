@@ -30,7 +30,9 @@ mod input_warnings;
 mod log_messages;
 mod managed_folders;
 mod many_handles;
+#[cfg(target_os = "linux")]
 mod name_lifetimes;
+#[cfg(target_os = "linux")]
 mod no_polling;
 /// What the engine of the ranks asks for.
 mod on_gpus {

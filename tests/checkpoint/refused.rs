@@ -28,6 +28,15 @@ thread_local! {
     static SEEN: Cell<u64> = const { Cell::new(0) };
 }
 
+fn set_errno(error: c_int) {
+    #[cfg(target_os = "linux")]
+    use libc::__errno_location as place;
+    #[cfg(not(target_os = "linux"))]
+    use libc::__error as place;
+    // SAFETY: the thread's own errno.
+    unsafe { *place() = error };
+}
+
 /// Whether this call fails; errno says how.
 fn fails() -> bool {
     let (at, error) = FAILING.get();
@@ -36,8 +45,7 @@ fn fails() -> bool {
     }
     SEEN.set(SEEN.get() + 1);
     if SEEN.get() == at {
-        // SAFETY: the thread's own errno.
-        unsafe { *libc::__errno_location() = error };
+        set_errno(error);
     }
     SEEN.get() == at
 }
@@ -99,8 +107,7 @@ unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
         false => fails().then(|| FAILING.get().1),
     };
     if let Some(error) = error {
-        // SAFETY: the thread's own errno.
-        unsafe { *libc::__errno_location() = error };
+        set_errno(error);
         return -1;
     }
     // SAFETY: the path is the caller's; this removes a file as `unlink` does.

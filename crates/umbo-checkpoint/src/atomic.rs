@@ -134,9 +134,7 @@ impl AtomicFile {
         if let Some(existing) = &place.existing {
             files::keep_attributes(&self.file, existing);
         }
-        self.file
-            .sync_all()
-            .map_err(|error| failed("synchronising", error))?;
+        files::synchronise(&self.file).map_err(|error| failed("synchronising", error))?;
         // The folder is opened first, because a failure of that can still be returned.
         let folder = match Folder::open(&self.folder) {
             // A process may be allowed to write to a folder that it may not read.

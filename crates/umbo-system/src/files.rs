@@ -3,7 +3,7 @@
 
 pub use crate::platform::files::{
     FileIdentity, Folder, canonical, has_name, keep_attributes, limit_access, open, read_exact_at,
-    too_many_links, without_waiting,
+    synchronise, too_many_links, without_waiting,
 };
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! Each public module is a part of one interface of safe functions and small types. What all
 //! systems share is in the module itself. What depends on the system is in a folder named after it,
-//! `linux` or `windows`, whose modules have the same names as those of the interface. No other
-//! crate calls the system's functions or reads its files of figures, so another system needs a
-//! folder beside these, and no change elsewhere.
+//! `linux`, `macos` or `windows`, whose modules have the same names as those of the interface; what
+//! Linux and macOS share is in `posix`. No other crate calls the system's functions or reads its
+//! files of figures, so another system needs a folder beside these, and no change elsewhere.
 //!
 //! Failures are [`std::io::Error`]s, since the library's own errors are made of them in a crate
 //! above this one.
@@ -14,13 +14,19 @@
 mod linux;
 #[cfg(target_os = "linux")]
 use linux as platform;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "macos")]
+use macos as platform;
+#[cfg(unix)]
+mod posix;
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
 use windows as platform;
-#[cfg(not(any(target_os = "linux", windows)))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 compile_error!(
-    "Umbo runs on Linux and Windows. Another system needs a folder next to \
+    "Umbo compiles for Linux, macOS and Windows. Another system needs a folder next to \
      crates/umbo-system/src/linux; docs/internals/operating-system.md says what it holds"
 );
 

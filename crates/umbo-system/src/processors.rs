@@ -156,7 +156,9 @@ mod tests {
     #[test]
     fn a_thread_runs_where_it_may() {
         let allowed = CpuSet::of_current_thread().unwrap();
-        assert!(allowed.contains(current().unwrap()));
+        // Only macOS does not report it.
+        assert!(current().is_none_or(|processor| allowed.contains(processor)));
+        assert!(current().is_some() || cfg!(target_os = "macos"));
         assert!(online() >= allowed.count());
         assert_eq!(
             set(&[1023]).bind().unwrap_err().kind(),

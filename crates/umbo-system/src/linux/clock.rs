@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::mem::MaybeUninit;
+
+use crate::posix::clock::read;
 
 /// Nanoseconds of the system's steady clock, which all processes of a machine share.
 #[inline]
@@ -35,15 +36,4 @@ pub fn ready() -> u64 {
         .nth(1)
         .and_then(|field| field.parse().ok())
         .unwrap_or(0)
-}
-
-#[inline]
-fn read(clock: libc::clockid_t) -> u64 {
-    let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: the clock is one that Linux has, and there is memory for its time.
-    let time = unsafe {
-        libc::clock_gettime(clock, time.as_mut_ptr());
-        time.assume_init()
-    };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

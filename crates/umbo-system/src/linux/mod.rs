@@ -3,14 +3,12 @@
 #![expect(unsafe_code, reason = "the functions of the C library are unsafe")]
 
 pub mod clock;
-pub mod failure;
 pub mod files;
-pub mod interrupts;
 pub mod libraries;
 pub mod memory;
-pub mod names;
-pub mod process;
 pub mod processors;
 pub mod streams;
 pub mod threads;
 pub mod usage;
+
+pub use crate::posix::{failure, interrupts, names, process};

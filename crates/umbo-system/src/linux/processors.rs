@@ -2,6 +2,7 @@
 
 use std::{fs, io};
 
+pub use crate::posix::processors::online;
 use crate::processors::{CpuSet, Frequency};
 
 /// The most processors that Linux can be built for. The kernel fails a call whose set is smaller
@@ -34,13 +35,6 @@ pub fn bind(set: &CpuSet) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// The number of processors of the machine that are online; `usize::MAX` if the system does not
-/// report it.
-pub fn online() -> usize {
-    // SAFETY: the call takes a number and changes nothing.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(usize::MAX)
 }
 
 /// The processor on which the calling thread runs at this moment, if the system reports it. It

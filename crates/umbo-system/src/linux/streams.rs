@@ -1,33 +1,15 @@
-//! Standard error, which may be a pipe whose reader has ended.
+//! The signal of a pipe without a reader.
 
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Writes to standard error in one call, without a lock. If standard error is closed, or nobody
-/// reads it any more, the bytes are lost, and the process continues.
-pub fn write_error(bytes: &[u8]) {
-    without_signal(|| {
-        // SAFETY: the bytes exist and are only read.
-        unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) }
-    });
-}
+pub use crate::posix::streams::{flush_output, write_error};
 
-unsafe extern "C" {
-    /// The C library's own standard output, in which `printf` collects what it prints.
-    static stdout: *mut libc::FILE;
-}
-
-/// Writes what the program has printed by C functions and the C library still has.
-pub fn flush_output() {
-    // SAFETY: the C library has opened the stream before `main`, or set it to what the program
-    // opened in its place.
-    without_signal(|| unsafe { libc::fflush(stdout) });
-}
-
-/// Runs `write` without the signal that the system sends to a thread that writes to a pipe without
-/// a reader, and that usually ends the process. The write only fails. A signal that the program has
-/// blocked and not taken yet stays.
-fn without_signal<R>(write: impl FnOnce() -> R) -> R {
+/// Runs `write`, which writes to this descriptor, without the signal that the system sends to a
+/// thread that writes to a pipe without a reader, and that usually ends the process. The write only
+/// fails. A signal that the program has blocked and not taken yet stays.
+pub fn without_signal<R>(_: c_int, write: impl FnOnce() -> R) -> R {
     let mut pipe = MaybeUninit::uninit();
     let mut pending = MaybeUninit::zeroed();
     let mut before = MaybeUninit::zeroed();

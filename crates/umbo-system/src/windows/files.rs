@@ -130,6 +130,11 @@ fn ask<T: Default>(file: &File, class: FILE_INFO_BY_HANDLE_CLASS) -> io::Result<
     }
 }
 
+/// Waits until the file is on the disk.
+pub fn synchronise(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
 /// Whether an open file still has a name in some folder, and will keep it.
 pub fn has_name(file: &File) -> io::Result<bool> {
     let found = ask::<FILE_STANDARD_INFO>(file, FileStandardInfo)?;
