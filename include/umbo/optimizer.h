@@ -532,12 +532,19 @@ typedef struct umbo_optimizer_options {
   int64_t average_interval;
   /** 1: the decay of the i-th move is at most (1 + i) / (10 + i). */
   int32_t average_warmup;
+  /**
+   * The bits of an element of the rule's states, chosen before the first update. 0: as many as
+   * the variable has. 8: those of float32 variables of 4096 or more elements have 8 bits, if the
+   * rule has such states, as AdamW has. Such a variable has no row-sparse gradients, and on a
+   * GPU its first apply fails with UMBO_STATUS_UNIMPLEMENTED.
+   */
+  int64_t state_bits;
 } umbo_optimizer_options;
 
 #define umbo_optimizer_options_defaults \
   UMBO_STRUCT_SIZE(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, \
     UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0, \
-    UMBO_AVERAGE_NONE, 0.999, 0, 1, 0
+    UMBO_AVERAGE_NONE, 0.999, 0, 1, 0, 0
 #define UMBO_OPTIMIZER_OPTIONS_INIT { umbo_optimizer_options_defaults }
 
 /** How an optimizer treats the variables of a group. */
@@ -559,7 +566,8 @@ typedef struct umbo_group_options {
  *
  * @return
  * - UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each other.
- * - UMBO_STATUS_FAILED_PRECONDITION: an average begins or ends after the first update.
+ * - UMBO_STATUS_FAILED_PRECONDITION: an average begins or ends, or `state_bits` changes, after the
+ *   first update.
  *
  * If a setting of the loss scale changes, it starts again at `loss_scale`.
  */

@@ -2,7 +2,7 @@
 
 use crate::machinery::prelude::*;
 use umbo_core::optimizer::{
-    AverageKind, Averaging, LossScaling, NonFinite, Settings, VariableGroup,
+    AverageKind, Averaging, LossScaling, NonFinite, Settings, StateBits, VariableGroup,
 };
 
 /// The treatment of a gradient that is not finite (infinite or NaN).
@@ -96,6 +96,11 @@ pub struct umbo_optimizer_options {
     pub average_interval: i64,
     /// 1: the decay of the i-th move is at most (1 + i) / (10 + i).
     pub average_warmup: i32,
+    /// The bits of an element of the rule's states, chosen before the first update. 0: as many as
+    /// the variable has. 8: those of float32 variables of 4096 or more elements have 8 bits, if the
+    /// rule has such states, as AdamW has. Such a variable has no row-sparse gradients, and on a
+    /// GPU its first apply fails with UMBO_STATUS_UNIMPLEMENTED.
+    pub state_bits: i64,
 }
 
 /// How an optimizer treats the variables of a group.
@@ -154,6 +159,16 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
         loss_scaling,
         maximize: flag(options.maximize, "options.maximize")?,
         averaging: averaging(options)?,
+        state_bits: match options.state_bits {
+            0 => StateBits::Full,
+            8 => StateBits::Eight,
+            bits => {
+                return Err(invalid!(
+                    "options.state_bits",
+                    "{bits}; 0 (those of the variable) and 8 are possible"
+                ));
+            }
+        },
     })
 }
 
@@ -161,7 +176,8 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 ///
 /// @return
 /// - UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each other.
-/// - UMBO_STATUS_FAILED_PRECONDITION: an average begins or ends after the first update.
+/// - UMBO_STATUS_FAILED_PRECONDITION: an average begins or ends, or `state_bits` changes, after the
+///   first update.
 ///
 /// If a setting of the loss scale changes, it starts again at `loss_scale`.
 #[c_call(options(options), get(optimizer))]

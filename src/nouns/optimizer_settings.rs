@@ -1,7 +1,7 @@
 //! Optimizers: what they are, and how they are set up.
 
 use crate::machinery::prelude::*;
-use umbo_core::optimizer::{AverageKind, Averaging, LossScaling, Optimizer};
+use umbo_core::optimizer::{AverageKind, Averaging, LossScaling, Optimizer, StateBits};
 
 /// The properties and the progress of an optimizer.
 #[c_struct]
@@ -114,6 +114,11 @@ fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
         ("maximize", f64::from(u8::from(settings.maximize))),
     ]);
     all.extend(average_settings(settings.averaging));
+    let bits = match settings.state_bits {
+        StateBits::Full => 0.0,
+        StateBits::Eight => 8.0,
+    };
+    all.push(("state_bits", bits));
     all
 }
 

@@ -103,7 +103,7 @@ static int same_settings(const umbo_optimizer_options *a, const umbo_optimizer_o
            a->loss_scale_growth_interval == b->loss_scale_growth_interval && a->maximize == b->maximize &&
            a->average == b->average && a->average_decay == b->average_decay &&
            a->average_start == b->average_start && a->average_interval == b->average_interval &&
-           a->average_warmup == b->average_warmup;
+           a->average_warmup == b->average_warmup && a->state_bits == b->state_bits;
 }
 
 static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
@@ -124,6 +124,7 @@ static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
     options.average_start = (int64_t)setting(optimizer, "average_start");
     options.average_interval = (int64_t)setting(optimizer, "average_interval");
     options.average_warmup = (int32_t)setting(optimizer, "average_warmup");
+    options.state_bits = (int64_t)setting(optimizer, "state_bits");
     return options;
 }
 
@@ -168,6 +169,7 @@ static void settings(umbo_strategy *strategy) {
     given.average_start = 3;
     given.average_interval = 5;
     given.average_warmup = 1;
+    given.state_bits = 8;
     CHECK_OK(umbo_optimizer_configure(optimizer, &given));
     found = settings_of(optimizer);
     CHECK(same_settings(&found, &given));

@@ -34,9 +34,15 @@ fn in_memory(save: impl Fn(&mut [MaybeUninit<u8>]) -> Result<usize>) -> Vec<u8> 
 
 #[test]
 fn memory_has_the_bytes_of_a_file() {
+    for feature in [Feature::Accumulation, Feature::EightBits] {
+        has_the_bytes_of_a_file(feature);
+    }
+}
+
+fn has_the_bytes_of_a_file(feature: Feature) {
     let folder = Folder::new();
     let path = folder.path("file");
-    let from = Scene::new("adam", Feature::Accumulation, 2);
+    let from = Scene::new("adam", feature, 2);
     from.train(4);
     from.checkpoint.save(&path).unwrap();
     let whole = in_memory(|memory| from.checkpoint.save_to_memory(memory));
@@ -48,14 +54,14 @@ fn memory_has_the_bytes_of_a_file() {
     });
     assert!(weights == bytes(&path));
 
-    let to = Scene::new("adam", Feature::Accumulation, 2);
+    let to = Scene::new("adam", feature, 2);
     to.checkpoint.restore_from_memory(&whole).unwrap();
     assert_eq!(to.bits(), from.bits());
     from.train(3);
     to.train(3);
     assert_eq!(to.bits(), from.bits());
     let file = CheckpointFile::in_memory(&weights).unwrap();
-    let other = Scene::new("sgd", Feature::Plain, 1);
+    let other = Scene::new("adam", feature, 1);
     let loaded = other
         .checkpoint
         .load_weights_from(&file, LoadWeightsOptions::default());

@@ -16,7 +16,7 @@ use umbo_core::optimizer::rules::custom::Custom;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
     AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
-    NamedSchedule, Optimizer, Plateau, ScheduleKind, Settings, UpdateRule, apply,
+    NamedSchedule, Optimizer, Plateau, ScheduleKind, Settings, StateBits, UpdateRule, apply,
 };
 use umbo_core::strategy::variables::{Initial, create, read};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
@@ -58,9 +58,11 @@ pub enum Feature {
     Average,
     /// A schedule with a name, which observes a value after each step.
     Plateau,
+    /// States in 8 bits, of a variable that is large enough for it.
+    EightBits,
 }
 
-pub const FEATURES: [Feature; 12] = [
+pub const FEATURES: [Feature; 13] = [
     Feature::Plain,
     Feature::ClipNorm,
     Feature::ClipValue,
@@ -73,6 +75,7 @@ pub const FEATURES: [Feature; 12] = [
     Feature::TwoOptimizers,
     Feature::Average,
     Feature::Plateau,
+    Feature::EightBits,
 ];
 
 /// The schedule of [`Feature::Plateau`].
@@ -97,8 +100,16 @@ impl Feature {
 
     /// Whether a rule can have it.
     pub fn fits(self, rule: &str) -> bool {
-        !self.has_rows() || catalogue::updates_rows(rule)
+        match self {
+            Feature::EightBits => keeps_eight_bits(rule),
+            _ => !self.has_rows() || catalogue::updates_rows(rule),
+        }
     }
+}
+
+/// Whether the states of a rule can have 8 bits.
+pub fn keeps_eight_bits(rule: &str) -> bool {
+    catalogue::make(rule).is_some_and(|rule| rule.code_maps().is_some())
 }
 
 pub struct Scene {
@@ -203,8 +214,12 @@ impl Scene {
 
     /// On the devices of a strategy.
     pub fn with(name: &str, feature: Feature, strategy: Strategy) -> Scene {
+        let kernel: &[usize] = match feature {
+            Feature::EightBits => &[91, 47],
+            _ => &[5, 3],
+        };
         let variables = vec![
-            variable(&strategy, "dense/kernel", &[5, 3], DType::Float32),
+            variable(&strategy, "dense/kernel", kernel, DType::Float32),
             variable(&strategy, "dense/bias", &[], DType::Float32),
             variable(&strategy, "wide", &[70, 3], DType::Float64),
             variable(&strategy, "table", &[6, 2], DType::Float32),
@@ -240,6 +255,10 @@ impl Scene {
                     start: 1,
                     interval: 2,
                 }),
+                ..Settings::default()
+            },
+            Feature::EightBits => Settings {
+                state_bits: StateBits::Eight,
                 ..Settings::default()
             },
             _ => Settings::default(),
@@ -327,13 +346,18 @@ impl Scene {
         }
     }
 
+    /// A run, whose gradients wait for an update.
+    pub fn run(&self) {
+        let element = self.iterator.next().unwrap();
+        self.strategy
+            .run(&|context: &ReplicaContext| self.step(context), element)
+            .unwrap();
+    }
+
     /// Takes as many steps. Gradients follow from the weights and from the number of the step.
     pub fn train(&self, steps: u64) {
         for _ in 0..steps {
-            let element = self.iterator.next().unwrap();
-            self.strategy
-                .run(&|context: &ReplicaContext| self.step(context), element)
-                .unwrap();
+            self.run();
             for (optimizer, gradients) in &self.trainers {
                 apply(optimizer, gradients).unwrap();
                 if optimizer.named_schedule().is_some() {

@@ -2,7 +2,10 @@
 
 use fake_cuda::harness::under_driver;
 
-use super::scene::{FEATURES, Folder, Scene, rules, same_bytes};
+use umbo_core::error::Status;
+use umbo_core::optimizer::apply;
+
+use super::scene::{FEATURES, Feature, Folder, Scene, rules, same_bytes};
 use super::strategy::{Place, strategy_of};
 use super::*;
 
@@ -32,6 +35,10 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
             let from = PLACES[number % 6];
             let to = PLACES[(number / 6 + number + 1) % 6];
             number += 1;
+            let is_on_gpu = |(_, _, variables): Place<'_>| variables.starts_with("GPU");
+            if feature == Feature::EightBits && (is_on_gpu(from) || is_on_gpu(to)) {
+                continue;
+            }
             control.seed(number as u64);
             let scene = |place| Scene::with(rule, feature, strategy_of(place));
             let case = format!("{rule}, {feature:?}, {from:?} to {to:?}");
@@ -50,4 +57,30 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
     }
     clean(&control);
     println!("{number} trainings moved");
+}
+
+/// They are those of variables in host memory, and what a GPU refuses says so.
+#[test]
+fn states_of_8_bits_are_refused_by_name() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
+    let folder = Folder::new();
+    let file = folder.path("file");
+    let on_host = Scene::with("adam", Feature::EightBits, strategy_of(PLACES[2]));
+    on_host.train(3);
+    on_host.checkpoint.save(&file).unwrap();
+    let on_gpu = Scene::with("adam", Feature::EightBits, strategy_of(PLACES[1]));
+    let before = on_gpu.bits().0;
+    on_gpu.run();
+    let (optimizer, gradients) = &on_gpu.trainers[0];
+    let refused = apply(optimizer, gradients).map(drop).unwrap_err();
+    assert_eq!(refused.status(), Status::Unimplemented);
+    assert!(refused.to_string().contains("state_bits"), "{refused}");
+    assert_eq!(on_gpu.bits().0, before);
+    let fresh = Scene::with("adam", Feature::EightBits, strategy_of(PLACES[1]));
+    let refused = fresh.checkpoint.restore(&file).unwrap_err();
+    assert!(refused.to_string().contains("GPU"), "{refused}");
+    assert_eq!(fresh.bits().0, before);
+    clean(&control);
 }

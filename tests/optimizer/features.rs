@@ -109,6 +109,7 @@ impl Features {
             loss_scaling: self.scaling,
             maximize: self.maximizes(),
             averaging: self.averaging,
+            ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
         if self.groups {

@@ -6,6 +6,7 @@ mod allocator;
 mod certificate;
 mod contract;
 mod copies;
+mod eight_bit;
 mod failures;
 mod features;
 #[path = "../fresh/mod.rs"]

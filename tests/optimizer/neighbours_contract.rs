@@ -220,6 +220,7 @@ impl Subject {
                     loss_scaling: [None, Some(LossScaling::Fixed(32.0))][draw(noise, 2)],
                     maximize: draw(noise, 2) == 0,
                     averaging: self.averaging.and(AVERAGES[1 + draw(noise, 3)]),
+                    ..Settings::default()
                 };
                 optimizer.configure(settings).unwrap();
             }

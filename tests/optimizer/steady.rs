@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use umbo_core::optimizer::GradientMode::Add;
 use umbo_core::optimizer::LossReduction::Mean;
-use umbo_core::optimizer::{ApplyOptions, Gradients, LossScaling, Settings, VariableGroup};
+use umbo_core::optimizer::{
+    ApplyOptions, Gradients, LossScaling, Settings, StateBits, VariableGroup,
+};
 use umbo_core::strategy::commit::StepParticipant;
 
 use crate::allocator::of_this_thread;
@@ -15,7 +17,9 @@ use crate::setup::*;
 #[test]
 fn steady_step_with_every_feature_allocates_nothing() {
     let _keeps = WORKER_COUNT.read();
-    for rule in RULES {
+    let full = RULES.map(|rule| (rule, StateBits::Full));
+    let coded = ["adamw", "nesterov"].map(|rule| (rule, StateBits::Eight));
+    for (rule, state_bits) in full.into_iter().chain(coded) {
         let a = variable("a", &[1.0f32; 20_000]);
         let b = variable("b", &[1.0f64; 3]);
         let variables = vec![a.clone(), b.clone()];
@@ -46,6 +50,7 @@ fn steady_step_with_every_feature_allocates_nothing() {
             loss_scaling: Some(loss_scaling),
             maximize: true,
             averaging: AVERAGES[3],
+            state_bits,
         };
         optimizer.configure(settings).unwrap();
         let group = VariableGroup {

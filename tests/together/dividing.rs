@@ -12,7 +12,7 @@ use umbo_core::optimizer::rules::sgd::Sgd;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
     ApplyOptions, AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction,
-    LossScaling, NonFinite, Optimizer, Settings, UpdateRule, apply, apply_with,
+    LossScaling, NonFinite, Optimizer, Settings, StateBits, UpdateRule, apply, apply_with,
 };
 use umbo_core::strategy::variables::{current_copy, read, refreshed_copy};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
@@ -283,6 +283,14 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
 fn every_rule_divided_comes_to_the_bits_of_one_process() {
     let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
     let cases = rules().flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
+    let coded = rules().filter(|make| make().code_maps().is_some());
+    let coded = coded.flat_map(|make| {
+        plans().into_iter().map(move |mut plan| {
+            plan.settings.state_bits = StateBits::Eight;
+            (make, plan)
+        })
+    });
+    let cases = cases.chain(coded);
     for (number, (make, plan)) in cases.enumerate() {
         // Both with each rule and with each plan.
         let in_sync = [0, 7][(number + number / 4) % 2];

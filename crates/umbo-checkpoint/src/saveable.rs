@@ -213,6 +213,28 @@ impl ObjectRecord {
         self.part(name, tensor);
     }
 
+    /// Adds a part that has one element for each block of `block` elements of `variable`, of which
+    /// the last may be shorter, and that is divided like it, at multiples of `block`.
+    pub fn part_of_blocks(
+        &mut self,
+        name: String,
+        variable: &Variable,
+        block: usize,
+        tensor: Tensor,
+    ) -> Result<()> {
+        if let Some(sharding) = variable.sharding() {
+            let boundaries = sharding.boundaries().iter();
+            let boundaries = boundaries
+                .map(|boundary| boundary.div_ceil(block))
+                .collect();
+            let shape = Shape::new(&[variable.shape().elements().div_ceil(block)])?;
+            self.sharded
+                .push((name.clone(), SavedSharding { shape, boundaries }));
+        }
+        self.part(name, tensor);
+        Ok(())
+    }
+
     /// Adds the values of the object that are not tensors, the fields of a struct.
     pub(super) fn properties(&mut self, properties: &impl Serialize) -> Result<()> {
         match serde_json::to_value(properties) {
@@ -344,13 +366,46 @@ impl ObjectReader<'_> {
     /// range, or all elements if ranks do not divide the tensor. None as for
     /// [`ObjectReader::tensor`].
     pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<PendingTensor>> {
-        let dtype = variable.dtype();
-        let shape = variable.shape();
+        self.part_of(part, variable, variable.dtype(), variable.shape(), 1)
+    }
+
+    /// The same of a part of another dtype.
+    pub fn part_as(
+        &mut self,
+        part: &str,
+        variable: &Variable,
+        dtype: DType,
+    ) -> Result<Option<PendingTensor>> {
+        self.part_of(part, variable, dtype, variable.shape(), 1)
+    }
+
+    /// The same of a part that has one element of this dtype for each block of `block` elements of
+    /// `variable`.
+    pub fn part_of_blocks(
+        &mut self,
+        part: &str,
+        variable: &Variable,
+        dtype: DType,
+        block: usize,
+    ) -> Result<Option<PendingTensor>> {
+        let shape = Shape::new(&[variable.shape().elements().div_ceil(block)])?;
+        self.part_of(part, variable, dtype, shape, block)
+    }
+
+    fn part_of(
+        &mut self,
+        part: &str,
+        variable: &Variable,
+        dtype: DType,
+        shape: Shape,
+        block: usize,
+    ) -> Result<Option<PendingTensor>> {
         let Some(sharding) = variable.sharding() else {
             return self.later(Some(part), dtype, shape);
         };
         let name = full_name(self.object, Some(part));
         let own_range = sharding.own();
+        let own_range = own_range.start.div_ceil(block)..own_range.end.div_ceil(block);
         let tensor =
             self.file
                 .read_part_expecting(&name, dtype, shape, &own_range, self.mismatches)?;

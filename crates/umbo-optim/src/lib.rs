@@ -19,4 +19,4 @@ pub use rules::UpdateRule;
 pub use state::Optimizer;
 pub use state::average::{AverageKind, Averaging};
 pub use state::schedule::{NamedSchedule, Plateau, PlateauState, ScheduleKind};
-pub use state::settings::{LossScaling, NonFinite, Settings, VariableGroup};
+pub use state::settings::{LossScaling, NonFinite, Settings, StateBits, VariableGroup};

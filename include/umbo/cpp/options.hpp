@@ -130,6 +130,7 @@ struct optimizer_options {
     std::int64_t average_start = 0;
     std::int64_t average_interval = 1;
     bool average_warmup = false;
+    std::int64_t state_bits = 0;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
@@ -421,6 +422,7 @@ inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept
     raw.average_start = how.average_start;
     raw.average_interval = how.average_interval;
     raw.average_warmup = how.average_warmup ? 1 : 0;
+    raw.state_bits = how.state_bits;
     return raw;
 }
 

@@ -16,9 +16,11 @@ use crate::saveable::{
     Names, ObjectReader, ObjectRecord, PendingTensor, PreparedRestore, Ready, Saveable,
 };
 use umbo_base::error::Result;
-use umbo_optim::rules::Running;
+use umbo_kernels::update::eight_bit::STATE_BLOCK;
+use umbo_optim::rules::{Running, Slot};
 use umbo_optim::state::saved::{DynamicLossScale, OptimizerState, VariableState};
 use umbo_optim::{Gradients, Optimizer};
+use umbo_tensor::DType;
 use umbo_tensor::values::variable::Variable;
 
 #[derive(Serialize, Deserialize)]
@@ -80,6 +82,7 @@ impl Saveable for Optimizer {
             updates,
             running,
             slots,
+            scales,
         } in state.variables
         {
             let name = names.name(&variable)?;
@@ -90,6 +93,10 @@ impl Saveable for Optimizer {
             variables.insert(name.to_owned(), progress);
             for (slot, tensor) in kept.iter().zip(slots) {
                 record.part_like(format!("{name}/{}", slot.name), &variable, tensor);
+            }
+            for (slot, tensor) in kept.iter().zip(scales) {
+                let part = scales_of(name, slot);
+                record.part_of_blocks(part, &variable, STATE_BLOCK, tensor)?;
             }
         }
         let loss_scale = |DynamicLossScale { scale, applies }| SavedLossScale {
@@ -137,11 +144,11 @@ impl Saveable for Optimizer {
             }
         };
         let mut variables = Vec::new();
-        let mut slots = Vec::new();
+        let mut pending = Vec::new();
         for (name, progress) in &properties.variables {
             if let Some((state, of_state)) = read_variable(self, names, saved, name, progress)? {
                 variables.push(state);
-                slots.extend(of_state);
+                pending.push(of_state);
             }
         }
         let Some(loss_scale) = loss_scale else {
@@ -156,11 +163,12 @@ impl Saveable for Optimizer {
             variables,
         };
         Ok(Some(PreparedRestore::by(move |changes| {
-            let mut slots = slots.into_iter();
-            let count = self.slots().len();
-            for variable in &mut state.variables {
-                for slot in slots.by_ref().take(count) {
+            for (variable, pending) in state.variables.iter_mut().zip(pending) {
+                for slot in pending.slots {
                     variable.slots.push(changes.value(slot)?.clone());
+                }
+                for scales in pending.scales {
+                    variable.scales.push(changes.value(scales)?.clone());
                 }
             }
             self.import(&state, room)
@@ -185,6 +193,63 @@ fn read_loss_scale(
     })
 }
 
+/// The slots of one variable, which are read later.
+#[derive(Default)]
+struct PendingSlots {
+    slots: Vec<PendingTensor>,
+    /// If the first slots are codes of 8 bits: their scales.
+    scales: Vec<PendingTensor>,
+}
+
+impl PendingSlots {
+    /// Requests the slots of `variable`. None if one of them does not fit, which was noted.
+    fn read(
+        optimizer: &Optimizer,
+        saved: &mut ObjectReader<'_>,
+        name: &str,
+        variable: &Variable,
+    ) -> Result<Option<PendingSlots>> {
+        let slots = optimizer.slots();
+        let coded = optimizer.rule().code_maps().map_or(0, <[_]>::len);
+        let mut pending = PendingSlots::default();
+        let mut fits = true;
+        for (index, slot) in slots.iter().enumerate() {
+            let part = format!("{name}/{}", slot.name);
+            let of_blocks = scales_of(name, slot);
+            let found = if index < coded && saved.has_part(&of_blocks) {
+                let read = saved.part_of_blocks(&of_blocks, variable, DType::Float32, STATE_BLOCK);
+                let scales = read?;
+                fits &= scales.is_some();
+                pending.scales.extend(scales);
+                saved.part_as(&part, variable, DType::UInt8)?
+            } else {
+                saved.part_like(&part, variable)?
+            };
+            fits &= found.is_some();
+            pending.slots.extend(found);
+        }
+        if fits && ![0, coded].contains(&pending.scales.len()) {
+            saved.differs(format!(
+                "in the file some states of '{name}' have 8 bits, and others do not"
+            ));
+            return Ok(None);
+        }
+        if fits && !pending.scales.is_empty() && !variable.device().is_host_memory() {
+            saved.differs(format!(
+                "in the file the states of '{name}' have 8 bits, and the variable lies on a GPU \
+                 here; its states can be restored in host memory only"
+            ));
+            return Ok(None);
+        }
+        Ok(fits.then_some(pending))
+    }
+}
+
+/// The name of the part that has the scales of a slot's codes.
+fn scales_of(name: &str, slot: &Slot) -> String {
+    format!("{name}/{}.scales", slot.name)
+}
+
 /// The scalars of one variable in the file, and its slots, which are read later.
 fn read_variable(
     optimizer: &Optimizer,
@@ -192,7 +257,7 @@ fn read_variable(
     saved: &mut ObjectReader<'_>,
     name: &str,
     progress: &SavedVariable,
-) -> Result<Option<(VariableState, Vec<PendingTensor>)>> {
+) -> Result<Option<(VariableState, PendingSlots)>> {
     let slots = optimizer.slots();
     let variable = names.variable(name);
     let variable = variable.filter(|variable| optimizer.check_variable(variable).is_ok());
@@ -201,9 +266,10 @@ fn read_variable(
             "the file has its state for a variable '{name}', which is not known here; add that \
              variable, or gradients of it, by this name"
         ));
-        slots
-            .iter()
-            .for_each(|slot| saved.take(&format!("{name}/{}", slot.name)));
+        for slot in &slots {
+            saved.take(&format!("{name}/{}", slot.name));
+            saved.take(&scales_of(name, slot));
+        }
         return Ok(None);
     };
     let running: Vec<f64> = progress.running.iter().map(|scalar| scalar.0).collect();
@@ -219,22 +285,16 @@ fn read_variable(
         ));
         return Ok(None);
     };
-    let mut later = Vec::new();
-    for slot in &slots {
-        let part = format!("{name}/{}", slot.name);
-        later.extend(saved.part_like(&part, variable)?);
-    }
-    if later.len() < slots.len() {
+    let Some(later) = PendingSlots::read(optimizer, saved, name, variable)? else {
         return Ok(None);
-    }
-    let variable = variable.clone();
-    let slots = Vec::with_capacity(slots.len());
+    };
     Ok(Some((
         VariableState {
-            variable,
+            variable: variable.clone(),
             updates,
             running,
-            slots,
+            slots: Vec::with_capacity(later.slots.len()),
+            scales: Vec::with_capacity(later.scales.len()),
         },
         later,
     )))

@@ -3,6 +3,7 @@
 pub mod accumulate;
 pub mod average;
 pub mod chunks;
+pub mod eight_bit;
 mod finite_mask;
 pub mod formula;
 mod gradients;

@@ -14,6 +14,9 @@
 //! A pass may carry a moving average of the weights along ([`UpdatePass::with_average`]), tile by
 //! tile, too: 8 bytes an element more.
 //!
+//! States may be coded in 8 bits ([`UpdatePass::with_eight_bit`]). Those of a tile are decoded
+//! before it is updated, and coded again afterwards.
+//!
 //! The pass over a table ([`UpdatePass::at_rows`]) updates some rows. It adds up the contributions
 //! to the rows of a tile just before it updates them, or reads sums that were added up before. It
 //! does not touch the other rows.
@@ -32,6 +35,7 @@ use crate::instruction_set::Instructions;
 use crate::rows::sum::RowSums;
 use crate::streaming;
 use crate::update::average::Average;
+use crate::update::eight_bit::EightBitStates;
 use crate::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::view::{Span, SpanMut};
 use umbo_executor::pieces::PiecePart;
@@ -43,6 +47,8 @@ pub struct UpdatePass<'a> {
     instructions: Instructions,
     weights: &'a SpanMut<'a>,
     pub(super) slots: &'a [SpanMut<'a>],
+    /// The states in the place of slots, if they are coded.
+    pub(super) eight_bit: Option<EightBitStates<'a>>,
     sum: WeightedSum<'a>,
     pub(super) l2: f64,
     /// The rows that are updated; `None` if all are.
@@ -119,6 +125,7 @@ impl<'a> UpdatePass<'a> {
             instructions,
             weights,
             slots,
+            eight_bit: None,
             sum,
             l2: 0.0,
             rows: None,
@@ -224,6 +231,18 @@ impl<'a> UpdatePass<'a> {
     pub fn with_average(mut self, average: Option<&'a Average<'a>>) -> UpdatePass<'a> {
         assert!(average.is_none() || self.is_whole());
         self.average = average;
+        self
+    }
+
+    /// The same pass, of a rule whose states are coded; it has no slots then. Asserts that the
+    /// states are as many as the weights, that these are float32, and that all rows are updated.
+    #[inline]
+    pub fn with_eight_bit(mut self, states: Option<EightBitStates<'a>>) -> UpdatePass<'a> {
+        if let Some(states) = states {
+            assert!(self.is_whole() && self.slots.is_empty());
+            states.check(self.weights);
+        }
+        self.eight_bit = states;
         self
     }
 

@@ -20,6 +20,20 @@ use crate::update::tiles::TileRows;
 impl UpdatePass<'_> {
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
+        if let Some(states) = self.eight_bit {
+            assert_eq!(
+                (self.dtype(), states.codes.len()),
+                (F::Element::DTYPE, SLOTS)
+            );
+            return self.run_eight_bit(states, &mut |tile| {
+                let update = UpdateTiles {
+                    tiles: &TileRows::of(tile),
+                    formula,
+                    goes_on: false,
+                };
+                dispatch(self.instructions(), update);
+            });
+        }
         assert_eq!((self.dtype(), self.slots.len()), (F::Element::DTYPE, SLOTS));
         let finish = self.sum().finish::<F::Element>();
         let may_have_loop = self.is_whole() && self.l2 == 0.0 && self.trial.is_none();

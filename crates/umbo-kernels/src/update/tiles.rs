@@ -110,7 +110,7 @@ impl Tile<'_> {
     /// # Safety
     /// The tile's pointers are valid, and at most a [`TileBuffer`] of elements lies behind each.
     /// The elements of `to` exist, and nobody else reads or writes them.
-    unsafe fn update_copies(
+    pub(super) unsafe fn update_copies(
         &self,
         to: &SpanMut<'_>,
         place: usize,

@@ -187,7 +187,8 @@ impl ApplyAction {
         } = apply;
         sources.merge_own_rows(&|index| plan.updates(index), Summing::AtOnce)?;
         let contributions = sources.contributions;
-        work.select(sources, plan, *rule, None, |index| {
+        let kept = (*rule, state.variables.list());
+        work.select(sources, plan, kept, None, |index| {
             contributions.has_variable(index)
         })?;
         if self.non_finite(state) == NonFinite::Fail {

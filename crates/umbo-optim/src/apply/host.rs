@@ -24,6 +24,7 @@ use umbo_kernels::streaming;
 use umbo_kernels::update::accumulate::accumulate;
 use umbo_kernels::update::average::Average;
 use umbo_kernels::update::chunks::Chunks;
+use umbo_kernels::update::eight_bit::STATE_BLOCK;
 use umbo_kernels::update::pass::{PassRows, RowGradients, UpdatePass};
 use umbo_kernels::update::tiles::MOST_SLOTS;
 use umbo_kernels::update::weighted_sum::Contribution;
@@ -129,10 +130,9 @@ impl ApplyBackend for CpuBackend {
             ..
         } = work;
         let UpdateContext { sources, rule, .. } = context;
-        let slots = context.variables.list().len();
         pieces.clear();
         for item in &mut *items {
-            let Some(bytes) = begin_update(item, sources, slots, work.changes) else {
+            let Some(bytes) = begin_update(item, context, work.changes) else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
@@ -331,15 +331,11 @@ fn follow_tables(items: &[UpdateGroup], context: UpdateContext<'_>, pieces: &mut
     });
 }
 
-/// Begins the prepared update of an item, if there is one, with this many `slots`. Returns how many
-/// bytes it reads and writes for one element. `changes` is what [`Variable::layout_epoch`] was when
-/// the items were selected.
-fn begin_update(
-    item: &mut UpdateGroup,
-    sources: &GradientSources<'_>,
-    slots: usize,
-    changes: u64,
-) -> Option<usize> {
+/// Begins the prepared update of an item, if there is one. Returns how many bytes it reads and
+/// writes for one element. `changes` is what [`Variable::layout_epoch`] was when the items were
+/// selected.
+fn begin_update(item: &mut UpdateGroup, context: UpdateContext<'_>, changes: u64) -> Option<usize> {
+    let sources = context.sources;
     let all = &sources.variables()[item.variables()];
     let variable = &all[0];
     let update = item.update.as_mut()?;
@@ -361,7 +357,8 @@ fn begin_update(
         (None, Some(RowGradients::Terms(_))) => 0,
         (None, _) => sources.gradient_bytes(item.index, dtype),
     };
-    Some(gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>())
+    let slots = context.variables.slot_bytes(update.position);
+    Some(gradient + 2 * (dtype.size() + slots) + copies * size_of::<u16>())
 }
 
 /// Adds the piece of an item whose update has begun: its elements, its rows, or the entries that
@@ -370,7 +367,7 @@ pub(super) fn push_piece(pieces: &mut Pieces, sources: &GradientSources<'_>, ite
     let bytes = item.cost;
     let Some(rows) = sources.rows(item.index) else {
         let variable = &sources.variables()[item.index];
-        return pieces.push(item.own(variable).len(), BLOCK, bytes);
+        return pieces.push(item.own(variable).len(), STATE_BLOCK, bytes);
     };
     let all = bytes * rows.elements();
     match sources.row_gradients(item.index) {
@@ -485,7 +482,8 @@ pub(crate) fn with_pass<R>(
             .from_element(own_range.start);
         Some(run(
             update,
-            pass.with_copies(&copies, streaming)
+            pass.with_eight_bit(context.eight_bit(update))
+                .with_copies(&copies, streaming)
                 .with_average(average.as_ref())
                 .noting(&item.not_finite),
         ))

@@ -37,7 +37,7 @@ impl Preparation<'_, '_> {
         self.work.select(
             self.sources,
             self.plan,
-            self.rule,
+            (self.rule, self.state.variables.list()),
             Some(&self.state.variables),
             |index| self.sources.has_variable(index),
         )

@@ -4,8 +4,8 @@
 use crate::apply::host::push_piece;
 use crate::apply::sources::GradientSources;
 use crate::apply::workspace::UpdateGroup;
-use crate::exchange::buffers::BLOCK;
 use umbo_executor::pieces::Pieces;
+use umbo_kernels::update::eight_bit::STATE_BLOCK;
 use umbo_tensor::values::variable::Variable;
 
 /// How many bytes of weights that are sent a chunk has: enough for the full rate of the bus, and
@@ -93,7 +93,7 @@ impl<'a> Chunk<'a, '_> {
         let all = variable.shape().elements();
         let mut start = 0;
         while start < all {
-            let most = self.room / size / BLOCK * BLOCK;
+            let most = self.room / size / STATE_BLOCK * STATE_BLOCK;
             if most == 0 {
                 self.finish();
                 continue;
@@ -109,7 +109,7 @@ impl<'a> Chunk<'a, '_> {
                     end: part.end,
                 }),
             });
-            self.pieces.push_part(part, BLOCK, group.cost);
+            self.pieces.push_part(part, STATE_BLOCK, group.cost);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::apply::sources::GradientSources;
 use crate::apply::workspace::PreparedUpdate;
 use crate::rules::UpdateRule;
 use crate::state::variable_states::Variables;
+use umbo_kernels::update::eight_bit::EightBitStates;
 use umbo_kernels::update::weighted_sum::Clipping;
 use umbo_kernels::view::SpanMut;
 
@@ -21,6 +22,11 @@ impl<'a> UpdateContext<'a> {
     /// rank's part.
     pub(crate) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
         self.variables.operands(update.position, update.buffer)
+    }
+
+    /// The rule's slots of the variable of `update`, if they are codes.
+    pub(crate) fn eight_bit(&self, update: &PreparedUpdate) -> Option<EightBitStates<'a>> {
+        self.variables.eight_bit(update.position)
     }
 
     /// The average of the weights of the variable of `update` that this rank updates, and the

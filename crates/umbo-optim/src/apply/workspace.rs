@@ -17,6 +17,7 @@ use crate::exchange::slots;
 use crate::rules::{Rates, Scalars, UpdateRule, VariableProgress, WeightDecay};
 use crate::state::OptimizerMemory;
 use crate::state::average::Averaging;
+use crate::state::slot_list::SlotList;
 use crate::state::variable_states::Variables;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
@@ -90,12 +91,12 @@ impl ApplyWorkspace {
     /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves
     /// all memory except that of sums and states. If `states` are given, small variables that
     /// follow each other in memory, in all operands of an update by `rule`, become one item.
-    /// Fails if `rule` cannot update a selected row-sparse variable.
+    /// Fails if `rule`, with the states of `list`, cannot update a selected row-sparse variable.
     pub(crate) fn select(
         &mut self,
         sources: &GradientSources<'_>,
         plan: &TreatmentPlan,
-        rule: &dyn UpdateRule,
+        (rule, list): (&dyn UpdateRule, &SlotList),
         states: Option<&Variables>,
         has: impl Fn(usize) -> bool,
     ) -> Result<()> {
@@ -123,6 +124,9 @@ impl ApplyWorkspace {
             }
             if rule.measures() && sources.is_row_sparse(index) {
                 return Err(needs_all_rows(&sources.variables()[index], rule));
+            }
+            if sources.is_row_sparse(index) && list.codes(&sources.variables()[index]) {
+                return Err(needs_whole_blocks(&sources.variables()[index]));
             }
             self.items.push(UpdateGroup {
                 index,
@@ -181,11 +185,9 @@ impl ApplyWorkspace {
                 .iter()
                 .enumerate()
                 .map(|(index, slot)| {
-                    slots::whole(
-                        ranks,
-                        &slot.name,
-                        &state.variables.state(position).kept(index),
-                    )
+                    let variables = &state.variables;
+                    let kept = variables.state(position).kept(index, variables.list());
+                    slots::whole(ranks, &slot.name, &kept)
                 });
             let slots = slots.collect::<Result<Vec<_>>>()?;
             if !state.variables.state(position).is_whole() {
@@ -475,6 +477,15 @@ fn prepare_update(
         scalars,
         newest: averaging.and_then(|averaging| averaging.newest(progress.updates)),
     })
+}
+
+fn needs_whole_blocks(variable: &Variable) -> Error {
+    invalid!(
+        "gradients",
+        "those of {variable:?} are row-sparse, and this optimizer keeps its states in 8 bits, in \
+         blocks that rows do not divide; nothing was changed. Use an optimizer with state_bits 0 \
+         for it, or make its gradients without row_sparse"
+    )
 }
 
 fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {

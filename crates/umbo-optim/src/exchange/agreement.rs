@@ -7,6 +7,7 @@ use crate::gradients::Gradients;
 use crate::rules::UpdateRule;
 use crate::state::OptimizerMemory;
 use crate::state::average::{AverageKind, Averaging};
+use crate::state::settings::StateBits;
 use umbo_strategy::ranks::AddQuantity;
 
 /// Adds which variables are frozen and which are selected: a rank that froze other variables would
@@ -93,6 +94,8 @@ pub(crate) fn add_settings(
         state.settings.global_clip_norm.into(),
     );
     add(&"the clip value", state.settings.clip_value.into());
+    let is_coded = state.settings.state_bits == StateBits::Eight;
+    add(&"whether states have 8 bits", is_coded.into());
     for (name, value) in averaging_numbers(state.settings.averaging) {
         add(&format_args!("the option {name}"), value.into());
     }

@@ -194,9 +194,10 @@ impl<'a> Exchange<'a> {
     fn prepare(&mut self, apply: &mut Preparation<'_, '_>) -> Result<PreparedExchange> {
         let participation = &self.participation;
         let rows = pack_rows(apply.sources, &|index| apply.plan.updates(index))?;
+        let kept = (apply.rule, apply.state.variables.list());
         apply
             .work
-            .select(apply.sources, apply.plan, apply.rule, None, |index| {
+            .select(apply.sources, apply.plan, kept, None, |index| {
                 participation.has_variable(index)
             })?;
         let divides = self.route.divides();

@@ -5,6 +5,7 @@ use crate::rules::{
     check_epsilon, check_not_negative,
 };
 use umbo_base::error::Result;
+use umbo_kernels::update::eight_bit::CodeMap;
 use umbo_kernels::update::rules::{RuleKind, RuleStep};
 
 /// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, Algorithm 1), with
@@ -136,6 +137,11 @@ impl UpdateRule for Adam {
 
     fn slots(&self) -> &[Slot] {
         if self.amsgrad { &SLOTS } else { &SLOTS[..2] }
+    }
+
+    fn code_maps(&self) -> Option<&'static [CodeMap]> {
+        let has_moments_only = self.uses != Uses::Lamb && !self.amsgrad;
+        has_moments_only.then_some(&[CodeMap::Signed, CodeMap::Unsigned])
     }
 
     fn initial_running(&self) -> Running {

@@ -21,6 +21,7 @@ use umbo_base::error::Result;
 use umbo_device::DeviceId;
 use umbo_kernels::dtype::DType;
 use umbo_kernels::launch::Address;
+use umbo_kernels::update::eight_bit::CodeMap;
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
 
@@ -142,6 +143,11 @@ pub trait UpdateRule: Send + Sync + Debug {
 
     /// The state that it keeps for each variable.
     fn slots(&self) -> &[Slot];
+
+    /// The maps by which the slots can be kept in 8 bits, if they can. They start at 0.
+    fn code_maps(&self) -> Option<&'static [CodeMap]> {
+        None
+    }
 
     /// The running scalars before the first update.
     fn initial_running(&self) -> Running {

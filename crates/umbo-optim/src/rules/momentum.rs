@@ -2,6 +2,7 @@
 
 use crate::rules::{Rates, Scalars, Slot, UpdateRule, VariableProgress, check_decay};
 use umbo_base::error::Result;
+use umbo_kernels::update::eight_bit::CodeMap;
 use umbo_kernels::update::rules::RuleKind;
 
 /// Gradient descent with a decaying sum of gradients in the slot `momentum`:
@@ -71,6 +72,10 @@ impl UpdateRule for Momentum {
     fn slots(&self) -> &[Slot] {
         static SLOTS: [Slot; 1] = [Slot::new("momentum", 0.0)];
         &SLOTS
+    }
+
+    fn code_maps(&self) -> Option<&'static [CodeMap]> {
+        Some(&[CodeMap::Signed])
     }
 
     fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {

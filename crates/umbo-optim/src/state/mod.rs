@@ -2,6 +2,7 @@
 
 pub mod average;
 pub mod averaged;
+pub(crate) mod coded;
 pub mod rows;
 pub mod saved;
 pub mod schedule;
@@ -20,7 +21,7 @@ use crate::exchange::slots;
 use crate::gradients::Gradients;
 use crate::rules::{Rates, Slot, UpdateRule, check_not_negative};
 use crate::state::schedule::{NamedSchedule, PlateauState, ScheduleKind};
-use crate::state::settings::{Settings, VariableGroup};
+use crate::state::settings::{Settings, StateBits, VariableGroup};
 use crate::state::slot_list::SlotList;
 use crate::state::variable_states::{LocalSlot, Variables};
 use parking_lot::{Mutex, MutexGuard};
@@ -257,11 +258,13 @@ impl Optimizer {
 
     /// Replaces all settings, from the next apply on. The loss scale starts anew if its settings
     /// are other ones. FAILED_PRECONDITION if there is state of variables, and an average of
-    /// weights begins or ends.
+    /// weights begins or ends, or the bits of states change.
     pub fn configure(&self, settings: Settings) -> Result<()> {
         settings.check()?;
         let mut state = self.lock();
+        self.check_coded(&state.variables, settings.state_bits)?;
         self.keep_average(&mut state.variables, settings.averaging.is_some())?;
+        self.keep_coded(&mut state.variables, settings.state_bits);
         if settings.loss_scaling != state.settings.loss_scaling {
             state.put_loss_scale(settings.initial_loss_scale(), 0);
         }
@@ -294,8 +297,45 @@ impl Optimizer {
                 self.rule.name()
             ));
         }
-        variables.set_list(SlotList::of(&*self.rule, averages));
+        let is_coded = variables.list().is_coded();
+        variables.set_list(SlotList::of(&*self.rule, averages, is_coded));
         Ok(())
+    }
+
+    /// Fails if the optimizer cannot keep states of these bits, or keeps others already.
+    fn check_coded(&self, variables: &Variables, bits: StateBits) -> Result<()> {
+        let is_coded = bits == StateBits::Eight;
+        if is_coded && self.rule.code_maps().is_none() {
+            return Err(invalid!(
+                "state_bits",
+                "8; adam, adamw and momentum have states in 8 bits, adam and adamw without \
+                 amsgrad, and the rule of this optimizer is {:?}",
+                self.rule
+            ));
+        }
+        if variables.list().is_coded() == is_coded || variables.is_empty() {
+            return Ok(());
+        }
+        Err(Error::precondition(match is_coded {
+            true => {
+                "state_bits: 8; this optimizer has updated variables with states in full; choose \
+                 the bits before the first update, or restore a checkpoint of it into an \
+                 optimizer that has chosen them"
+            }
+            false => {
+                "state_bits: 0; this optimizer keeps states in 8 bits of the variables that it has \
+                 updated; give state_bits 8 again"
+            }
+        }))
+    }
+
+    /// Makes the slots those of these bits, which were checked.
+    fn keep_coded(&self, variables: &mut Variables, bits: StateBits) {
+        let is_coded = bits == StateBits::Eight;
+        if variables.list().is_coded() != is_coded {
+            let averages = variables.list().average().is_some();
+            variables.set_list(SlotList::of(&*self.rule, averages, is_coded));
+        }
     }
 
     /// The settings, with defaults filled in for the weight decay and for gradients that are not
@@ -396,12 +436,16 @@ impl Optimizer {
             && let Some(strategy) = Strategy::with_id(self.strategy)
         {
             let _quiet = strategy.lock_between_steps()?;
-            let kept = find(&self.lock())?;
+            let kept = find(&self.lock())?.in_full()?;
             return slots::whole(strategy.ranks(), name, &kept);
         }
         // Under the lock nobody updates it.
         let state = self.lock();
-        let LocalSlot { tensor, .. } = find(&state)?;
+        let kept = find(&state)?;
+        if kept.scales.is_some() {
+            return Ok(kept.in_full()?.tensor);
+        }
+        let LocalSlot { tensor, .. } = kept;
         collectives::copy_to(&tensor, tensor.device())
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use crate::exchange::slots;
 use crate::gradients::Gradients;
+use crate::state::coded::encode;
+use crate::state::slot_list::SlotList;
 use crate::state::variable_states::{FreshSlots, LocalSlot, own_part, part_of};
 use crate::state::{Optimizer, OptimizerMemory};
 use umbo_base::error::{Error, Result};
@@ -147,7 +149,7 @@ impl Optimizer {
             let kept = |index| {
                 (
                     state.variables.list()[index].name.to_string(),
-                    of_variable.kept(index),
+                    of_variable.kept(index, state.variables.list()),
                 )
             };
             let count = match state.variables.updates[position] {
@@ -157,8 +159,8 @@ impl Optimizer {
             (position, (0..count).map(kept).collect::<Vec<_>>())
         };
         let whole = |(name, kept): (String, LocalSlot)| match is_divided {
-            true => slots::whole(strategy.ranks(), &name, &kept),
-            false => Ok(kept.tensor),
+            true => slots::whole(strategy.ranks(), &name, &kept.in_full()?),
+            false => Ok(kept.in_full()?.tensor),
         };
         let slots = kept.into_iter().map(whole).collect::<Result<_>>()?;
         Ok(Some(StateBefore {
@@ -169,8 +171,9 @@ impl Optimizer {
     }
 
     fn fresh_slots(&self, changed: &Variable, before: &StateBefore) -> Result<FreshSlots> {
-        let range = before.range_of(changed);
-        self.lock().variables.fresh(changed, range)
+        let state = &mut *self.lock();
+        let range = before.range_of(changed, state.variables.list());
+        state.variables.fresh(changed, range)
     }
 
     /// Copies what stays of the state before to the state of the changed variable.
@@ -193,7 +196,8 @@ impl Optimizer {
                 }
                 change.keep(from, &mut writing)
             };
-            if !before.is_divided {
+            let scales = fresh.scales.get(index);
+            if !before.is_divided && scales.is_none() {
                 fill(to)?;
                 continue;
             }
@@ -201,7 +205,11 @@ impl Optimizer {
             // SAFETY: nobody else has the fresh tensor.
             unsafe { whole.assume_exclusive() }.fill(list[index].initial)?;
             fill(&whole)?;
-            let share = part_of(&whole, &before.range_of(changed))?;
+            let share = part_of(&whole, &before.range_of(changed, &list))?;
+            if let Some(scales) = scales {
+                encode(list.maps()[index], &share, to, scales)?;
+                continue;
+            }
             // SAFETY: as above.
             unsafe { to.assume_exclusive() }.copy_from(&share.reshape(to.shape())?)?;
         }
@@ -210,9 +218,9 @@ impl Optimizer {
 }
 
 impl StateBefore {
-    /// The elements of which this rank keeps the state afterwards.
-    fn range_of(&self, changed: &Variable) -> Range<usize> {
-        match self.is_divided {
+    /// The elements of which this rank keeps the state afterwards. Codes are always divided.
+    fn range_of(&self, changed: &Variable, list: &SlotList) -> Range<usize> {
+        match self.is_divided || list.codes(changed) {
             true => own_part(changed),
             false => 0..changed.shape().elements(),
         }

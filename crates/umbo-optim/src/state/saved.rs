@@ -59,6 +59,9 @@ pub struct VariableState {
     /// The optimizer's slots, in its order, of the variable's dtype: of its shape; if the variable
     /// is sharded, of this rank's part, contiguous.
     pub slots: Vec<Tensor>,
+    /// If the first slots, those of the rule, are codes of 8 bits instead: their scales, one for
+    /// each block of [`STATE_BLOCK`](umbo_kernels::update::eight_bit::STATE_BLOCK) elements.
+    pub scales: Vec<Tensor>,
 }
 
 /// Memory for a state that is about to be imported into an optimizer.
@@ -118,6 +121,11 @@ impl Optimizer {
                     updates: progress.updates,
                     running: progress.running,
                     slots: slots.iter().map(&slot).collect::<Result<_>>()?,
+                    scales: slots
+                        .iter()
+                        .filter_map(|kept| Some(&kept.scales.as_ref()?.1))
+                        .map(|scales| copy_to(scales, DeviceId::HOST))
+                        .collect::<Result<_>>()?,
                 })
             });
         Ok(OptimizerState {
@@ -179,11 +187,13 @@ impl Optimizer {
             updates,
             running,
             slots,
+            scales,
         } in &from.variables
         {
             let position = state.variables.known_by_parts(variable)?;
             for (index, slot) in slots.iter().enumerate() {
-                state.variables.put_slot(position, index, slot)?;
+                let scales = scales.get(index);
+                state.variables.put_slot(position, index, slot, scales)?;
             }
             let progress = VariableProgress {
                 updates: *updates,
@@ -222,7 +232,7 @@ impl Optimizer {
         self.between_steps(|state| {
             let position = state.variables.known(variable)?;
             let kept = part_of(&value, &state.variables.state(position).shard_range)?;
-            state.variables.put_slot(position, index, &kept)?;
+            state.variables.put_slot(position, index, &kept, None)?;
             let updates = &mut state.variables.updates[position];
             *updates = (*updates).max(1);
             Ok(())

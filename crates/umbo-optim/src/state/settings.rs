@@ -146,6 +146,18 @@ pub struct Settings {
     pub maximize: bool,
     /// The moving average of weights. Whether there is one does not change after the first update.
     pub averaging: Option<Averaging>,
+    /// The bits of the rule's states. They do not change after the first update.
+    pub state_bits: StateBits,
+}
+
+/// The bits of an element of the states that a rule keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateBits {
+    /// The bits of the variable's dtype.
+    #[default]
+    Full,
+    /// 8, in blocks with a scale, for float32 variables that are large enough and in host memory.
+    Eight,
 }
 
 impl Settings {

@@ -6,6 +6,13 @@ use std::ops::Index;
 use crate::rules::{Slot, UpdateRule};
 use crate::state::average;
 use umbo_base::error::{Error, Result};
+use umbo_kernels::dtype::DType;
+use umbo_kernels::update::eight_bit::CodeMap;
+use umbo_tensor::values::variable::Variable;
+
+/// Variables with fewer elements have states in full: what they take is little, and they are
+/// biases and factors of normalisation, whose states are read at other scales.
+pub(crate) const SMALLEST_CODED: usize = 4096;
 
 /// The slots of one optimizer: those of its rule first, then its own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,12 +21,16 @@ pub struct SlotList {
     of_rule: usize,
     /// The index of that of the average of weights.
     average: Option<usize>,
+    /// The maps by which the rule's slots can be kept in 8 bits.
+    maps: Option<&'static [CodeMap]>,
+    /// The rule's slots are kept so, where a variable is large enough.
+    is_coded: bool,
 }
 
 impl SlotList {
     /// The slots of an optimizer that keeps what `rule` needs and, if it `averages`, an average of
-    /// the weights.
-    pub(crate) fn of(rule: &dyn UpdateRule, averages: bool) -> SlotList {
+    /// the weights. If it is `coded`, the rule's slots are kept in 8 bits.
+    pub(crate) fn of(rule: &dyn UpdateRule, averages: bool, coded: bool) -> SlotList {
         let mut slots = rule.slots().to_vec();
         let of_rule = slots.len();
         if averages {
@@ -29,7 +40,26 @@ impl SlotList {
             slots,
             of_rule,
             average: averages.then_some(of_rule),
+            maps: rule.code_maps(),
+            is_coded: coded,
         }
+    }
+
+    /// Whether the rule's slots of large variables are kept in 8 bits.
+    pub(crate) fn is_coded(&self) -> bool {
+        self.is_coded
+    }
+
+    /// The maps by which the rule's slots can be kept in 8 bits; none if they cannot.
+    pub(crate) fn maps(&self) -> &'static [CodeMap] {
+        self.maps.unwrap_or_default()
+    }
+
+    /// Whether the rule's slots of `variable` are kept in 8 bits.
+    pub(crate) fn codes(&self, variable: &Variable) -> bool {
+        self.is_coded
+            && variable.dtype() == DType::Float32
+            && variable.shape().elements() >= SMALLEST_CODED
     }
 
     /// The index of the average of weights, if the optimizer keeps one.

@@ -15,8 +15,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::rules::{Running, Slot, UpdateRule, VariableProgress};
+use crate::state::coded::{decode, decoded, encode};
 use crate::state::slot_list::SlotList;
 use umbo_base::error::{Error, Result};
+use umbo_kernels::dtype::DType;
+use umbo_kernels::update::eight_bit::{CodeMap, EightBitStates};
 use umbo_kernels::view::SpanMut;
 use umbo_tensor::slab::{self, CACHE_SHIFT, Slab};
 use umbo_tensor::storage::Storage;
@@ -64,6 +67,9 @@ pub(crate) struct StoredState {
     /// The variable's two buffers, if an update has used them.
     weights: [Option<SpanMut<'static>>; 2],
     slots: Vec<Tensor>,
+    /// The scales of the rule's slots, which are codes then; none if all slots are in full.
+    scales: Vec<Tensor>,
+    scale_spans: Vec<SpanMut<'static>>,
     /// The elements that the slots cover: all, or this rank's part.
     pub(crate) shard_range: Range<usize>,
     /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it.
@@ -74,8 +80,11 @@ pub(crate) struct StoredState {
 /// Slots that are made for a variable, and that no state has yet.
 pub(crate) struct FreshSlots {
     pub(crate) tensors: Vec<Tensor>,
+    /// The scales of the rule's slots, if these are codes.
+    pub(crate) scales: Vec<Tensor>,
     /// Of slots in host memory; kernels on GPUs get addresses.
     spans: Vec<SpanMut<'static>>,
+    scale_spans: Vec<SpanMut<'static>>,
     shard_range: Range<usize>,
 }
 
@@ -84,6 +93,8 @@ pub(crate) struct LocalSlot {
     pub(crate) variable: Variable,
     /// The whole slot has the variable's shape; a part is contiguous.
     pub(crate) tensor: Tensor,
+    /// If the tensor has codes: their map, and their scales.
+    pub(crate) scales: Option<(CodeMap, Tensor)>,
     /// The range of the elements.
     pub(crate) shard_range: Range<usize>,
 }
@@ -92,6 +103,14 @@ impl LocalSlot {
     /// Whether it is all of them.
     pub(crate) fn is_whole(&self) -> bool {
         self.shard_range.len() == self.variable.shape().elements()
+    }
+
+    /// The same slot in full: decoded in new memory, if it has codes.
+    pub(crate) fn in_full(mut self) -> Result<LocalSlot> {
+        if let Some((map, scales)) = self.scales.take() {
+            self.tensor = decoded(map, &self.tensor, &scales)?;
+        }
+        Ok(self)
     }
 
     /// The elements that this rank updates: contiguous, or of the variable's shape if it is not
@@ -113,7 +132,7 @@ impl Variables {
     /// No variables yet, of an optimizer with this rule.
     pub(crate) fn new(rule: &dyn UpdateRule) -> Variables {
         Variables {
-            list: SlotList::of(rule, false),
+            list: SlotList::of(rule, false, false),
             initial_running: rule.initial_running(),
             ..Variables::default()
         }
@@ -177,6 +196,7 @@ impl Variables {
             .zip(&this.slots)
             .chain([(weights[0], weights[1])]);
         !this.is_counted
+            && !this.is_coded()
             && [before.shard_range.len(), this.shard_range.len()] == [this.elements(); 2]
             && pairs.all(|(before, this)| slab::follows(before, this))
     }
@@ -231,7 +251,7 @@ impl Variables {
         let position = self.position(variable)?;
         let state = &self.states[position];
         let exists = self.updates[position] > 0 && index < state.slots.len();
-        exists.then(|| state.kept(index))
+        exists.then(|| state.kept(index, &self.list))
     }
 
     /// The variables that were updated, in the order in which they were met, and what is kept for
@@ -246,7 +266,7 @@ impl Variables {
             .filter(|(at, _)| self.updates[*at] > 0);
         updated.map(|(position, state)| {
             let slots = (0..state.slots.len())
-                .map(|index| state.kept(index))
+                .map(|index| state.kept(index, &self.list))
                 .collect();
             (&state.variable, self.progress(position), slots)
         })
@@ -282,14 +302,35 @@ impl Variables {
                 // holds the optimizer's lock.
                 unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
             }
+            for scales in &state.scales {
+                // SAFETY: as above.
+                unsafe { scales.assume_exclusive() }.fill(0.0)?;
+            }
         }
         Ok(())
     }
 
     /// Copies `kept`, contiguous elements, into slot `index` of the variable at `position`, which
-    /// keeps as many.
-    pub(crate) fn put_slot(&mut self, position: usize, index: usize, kept: &Tensor) -> Result<()> {
-        let slot = &self.states[position].slots[index];
+    /// keeps as many. They are codes if they have `scales`. If the slot has codes and they do not,
+    /// or the other way round, they are converted, in host memory and without allocating.
+    pub(crate) fn put_slot(
+        &mut self,
+        position: usize,
+        index: usize,
+        kept: &Tensor,
+        scales: Option<&Tensor>,
+    ) -> Result<()> {
+        let state = &self.states[position];
+        let slot = &state.slots[index];
+        match (state.scales.get(index), scales) {
+            (None, None) => {}
+            (Some(to), Some(scales)) => {
+                // SAFETY: as in `clear_unseen`.
+                unsafe { to.assume_exclusive() }.copy_from(scales)?;
+            }
+            (Some(to), None) => return encode(self.list.maps()[index], kept, slot, to),
+            (None, Some(scales)) => return decode(self.list.maps()[index], kept, scales, slot),
+        }
         // SAFETY: as in `clear_unseen`.
         unsafe { slot.assume_exclusive() }.copy_from(&kept.reshape(slot.shape())?)
     }
@@ -323,6 +364,8 @@ impl Variables {
         copies: &[Tensor],
     ) -> Result<()> {
         let variable = self.states[position].variable.clone();
+        // Codes are updated by no rows, so they are always of this rank's part.
+        debug_assert!(!self.states[position].is_coded());
         let mut slots = Vec::new();
         for (index, (slot, copies)) in self.list.iter().zip(copies).enumerate() {
             let fresh = allocate(
@@ -330,7 +373,7 @@ impl Variables {
                 &variable,
                 index,
                 slot,
-                shard_range.len(),
+                (variable.dtype(), shard_range.len()),
             )?;
             // SAFETY: the tensor is new.
             unsafe { fresh.assume_exclusive() }.copy_from(&copies.reshape(fresh.shape())?)?;
@@ -361,9 +404,9 @@ impl Variables {
         variable.check_not_replaced()?;
         let fresh = self.fresh(variable, shard_range)?;
         let position = self.states.len();
-        self.slots.extend(fresh.spans);
-        self.states
-            .push(StoredState::new(variable, fresh.tensors, fresh.shard_range));
+        let (state, spans) = StoredState::new(variable, fresh);
+        self.slots.extend(spans);
+        self.states.push(state);
         self.updates.push(0);
         self.running.push(self.initial_running);
         self.claimed.push(false);
@@ -379,24 +422,40 @@ impl Variables {
         variable: &Variable,
         shard_range: Range<usize>,
     ) -> Result<FreshSlots> {
+        let is_coded = self.list.codes(variable);
+        if is_coded && !variable.device().is_host_memory() {
+            return Err(Error::Unimplemented(format!(
+                "state_bits: {variable:?} lies on a GPU; only states of variables in host memory \
+                 are kept in 8 bits. Configure the optimizer with state_bits 0, or make another \
+                 for the GPU's variables"
+            )));
+        }
+        let elements = shard_range.len();
         let mut tensors = Vec::with_capacity(self.list.len());
+        let mut scales = Vec::new();
         for (index, slot) in self.list.iter().enumerate() {
             if self.slabs.len() == index {
                 self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
             }
-            tensors.push(allocate(
-                &mut self.slabs[index],
-                variable,
-                index,
-                slot,
-                shard_range.len(),
-            )?);
+            let slab = &mut self.slabs[index];
+            if is_coded && index < self.list.of_rule() {
+                let codes = (DType::UInt8, elements);
+                tensors.push(allocate(slab, variable, index, slot, codes)?);
+                let of_blocks = (DType::Float32, CodeMap::scales(elements));
+                scales.push(allocate(slab, variable, index, slot, of_blocks)?);
+                continue;
+            }
+            let in_full = (variable.dtype(), elements);
+            tensors.push(allocate(slab, variable, index, slot, in_full)?);
         }
         let on_host = tensors.iter().filter(|slot| slot.device().is_host_memory());
         let spans = on_host.map(span).collect::<Result<_>>()?;
+        let scale_spans = scales.iter().map(span).collect::<Result<_>>()?;
         Ok(FreshSlots {
             tensors,
+            scales,
             spans,
+            scale_spans,
             shard_range,
         })
     }
@@ -405,11 +464,11 @@ impl Variables {
     /// has no state any more. How far it is stays. No update is prepared.
     pub(crate) fn put_in_place(&mut self, position: usize, variable: &Variable, fresh: FreshSlots) {
         let first = position * fresh.spans.len();
+        let (state, spans) = StoredState::new(variable, fresh);
         self.slots[first..]
             .iter_mut()
-            .zip(fresh.spans)
+            .zip(spans)
             .for_each(|(present, span)| *present = span);
-        let state = StoredState::new(variable, fresh.tensors, fresh.shard_range);
         let before = std::mem::replace(&mut self.states[position], state);
         self.positions.remove(&before.variable.key());
         self.positions.insert(variable.key(), position);
@@ -449,7 +508,7 @@ impl Variables {
     }
 
     /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`]
-    /// returned, and the slots of its rule.
+    /// returned, and the slots of its rule; none if they are [codes](Variables::eight_bit).
     pub(crate) fn operands(
         &self,
         position: usize,
@@ -457,20 +516,50 @@ impl Variables {
     ) -> (&SpanMut<'_>, &[SpanMut<'_>]) {
         let weights = self.states[position].weights[buffer].as_ref();
         let weights = weights.expect("a buffer is met when its update is prepared");
+        if self.states[position].is_coded() {
+            return (weights, &[]);
+        }
         let slots = &self.slots[position * self.list.len()..];
         (weights, &slots[..self.list.of_rule()])
+    }
+
+    /// The rule's slots of the variable at `position`, if they are codes.
+    pub(crate) fn eight_bit(&self, position: usize) -> Option<EightBitStates<'_>> {
+        let state = &self.states[position];
+        let codes = &self.slots[position * self.list.len()..][..self.list.of_rule()];
+        state.is_coded().then_some(EightBitStates {
+            maps: self.list.maps(),
+            codes,
+            scales: &state.scale_spans,
+        })
+    }
+
+    /// How many bytes the slots of the variable at `position` have for one element. Scales, a
+    /// sixty-fourth of a byte, are not counted.
+    pub(crate) fn slot_bytes(&self, position: usize) -> usize {
+        let slots = &self.slots[position * self.list.len()..][..self.list.len()];
+        slots.iter().map(|slot| slot.dtype().size()).sum()
     }
 }
 
 impl StoredState {
-    fn new(variable: &Variable, slots: Vec<Tensor>, shard_range: Range<usize>) -> StoredState {
-        StoredState {
+    /// The state, and the spans of its slots.
+    fn new(variable: &Variable, fresh: FreshSlots) -> (StoredState, Vec<SpanMut<'static>>) {
+        let state = StoredState {
             is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
             variable: variable.clone(),
             weights: [None, None],
-            slots,
-            shard_range,
-        }
+            slots: fresh.tensors,
+            scales: fresh.scales,
+            scale_spans: fresh.scale_spans,
+            shard_range: fresh.shard_range,
+        };
+        (state, fresh.spans)
+    }
+
+    /// Whether the rule's slots are codes.
+    pub(crate) fn is_coded(&self) -> bool {
+        !self.scales.is_empty()
     }
 
     /// The number of elements the variable has.
@@ -484,12 +573,14 @@ impl StoredState {
     }
 
     /// Slot `index`, whatever it holds.
-    pub(crate) fn kept(&self, index: usize) -> LocalSlot {
+    pub(crate) fn kept(&self, index: usize, list: &SlotList) -> LocalSlot {
         let tensor = self.slots[index].clone();
         let shard_range = self.shard_range.clone();
+        let scales = self.scales.get(index);
         LocalSlot {
             variable: self.variable.clone(),
             tensor,
+            scales: scales.map(|scales| (list.maps()[index], scales.clone())),
             shard_range,
         }
     }
@@ -515,19 +606,18 @@ pub(crate) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
     row.slice(0, part.start, part.end, 1)
 }
 
-/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large
-/// ones start at cache lines that differ, modulo 4 KiB and 64 KiB, from those of the variable, of
-/// the replicas' gradients (which are shifted the other way) and of the variable's other slots,
-/// since one pass accesses them all at once.
+/// The slot's initial tensor, of this dtype and number of elements: of the variable's shape, or of
+/// a part. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB, from those of the
+/// variable, of the replicas' gradients (which are shifted the other way) and of the variable's
+/// other slots, since one pass accesses them all at once.
 fn allocate(
     slab: &mut Slab,
     variable: &Variable,
     index: usize,
     slot: &Slot,
-    elements: usize,
+    (dtype, elements): (DType, usize),
 ) -> Result<Tensor> {
     const PERIOD: usize = 64 << 10;
-    let dtype = variable.dtype();
     let shape = match variable.shape() {
         shape if shape.elements() == elements => shape,
         _ => Shape::new(&[elements])?,
