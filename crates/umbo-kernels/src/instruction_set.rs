@@ -3,7 +3,8 @@
 //!
 //! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per
 //! instruction set. All instruction sets give the same bits: no loop depends on the vector width,
-//! and a multiplication is fused with an addition only where its product is exact.
+//! and a multiplication is fused with an addition only where its product is exact, or where every
+//! set rounds the two once ([`crate::matrix`]).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};

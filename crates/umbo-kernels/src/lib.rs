@@ -8,6 +8,7 @@
 //!   in which CUDA's driver takes them.
 //! - [`copy`]: copies, fills, concatenations and additions in place.
 //! - [`float`]: the floating-point element types and their conversions.
+//! - [`matrix`]: products of matrices, and the nearest orthogonal matrix.
 //! - [`reduce`]: sums and means over replicas and axes.
 //! - [`rows`]: slices along dimension 0, selected by number.
 //! - [`update`]: the update of a variable from the gradients of all replicas, and norms.
@@ -29,6 +30,7 @@ pub mod float;
 pub mod instruction_set;
 pub mod launch;
 pub mod layout;
+pub mod matrix;
 pub mod prefetch;
 pub mod reduce;
 pub mod rows;

@@ -1,5 +1,6 @@
-//! Kernels whose operands are easiest to make as tensors.
+//! Kernels whose operands are easiest to make as tensors, and those of matrices.
 
+mod matrices;
 mod narrow;
 mod rows_copy;
 mod rows_sum;
