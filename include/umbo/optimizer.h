@@ -192,6 +192,26 @@ typedef struct umbo_lars_options {
 #define umbo_lars_options_defaults UMBO_STRUCT_SIZE(umbo_lars_options), 0.1, 0.9, 0.001, 0.0
 #define UMBO_LARS_OPTIONS_INIT { umbo_lars_options_defaults }
 
+/** Options of Muon. */
+typedef struct umbo_muon_options {
+  size_t struct_size;
+  /** Finite and 0 or more. */
+  double learning_rate;
+  /** The decay of the momentum; in [0, 1). */
+  double momentum;
+  /** 1: Nesterov's momentum. */
+  int32_t nesterov;
+  /** Is multiplied by the learning rate; finite and 0 or more. */
+  double weight_decay;
+  /** The least norm that a matrix is divided by; more than 0. */
+  double epsilon;
+  /** 1: steps are as large as those of AdamW, for its learning rate and weight decay. */
+  int32_t match_adamw;
+} umbo_muon_options;
+
+#define umbo_muon_options_defaults UMBO_STRUCT_SIZE(umbo_muon_options), 0.001, 0.95, 1, 0.1, 1e-7, 0
+#define UMBO_MUON_OPTIONS_INIT { umbo_muon_options_defaults }
+
 /** Options of Adagrad. */
 typedef struct umbo_adagrad_options {
   size_t struct_size;
@@ -385,6 +405,28 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lars(
     const umbo_strategy *strategy, const umbo_lars_options *options, umbo_optimizer **optimizer);
 
 /**
+ * Makes an optimizer: Muon, whose steps are orthogonal matrices. Its state is "momentum" (a).
+ *
+ * For each variable, which is a matrix of r rows and c columns:
+ *
+ * ```text
+ * a = momentum * a + (1 - momentum) * g
+ * u = a                                          with nesterov: momentum * a + (1 - momentum) * g
+ * x = u / max(|u|, epsilon)
+ * x = 3.4445 * x + (-4.7750 * y + 2.0315 * y * y) * x, with y = x * transposed(x); five times
+ * s = sqrt(max(1, r / c))                        with match_adamw: 0.2 * sqrt(max(r, c))
+ * w = w - learning_rate * (s * x + weight_decay * w)
+ * ```
+ *
+ * The iteration is computed in float32. Variables that are not matrices, which Muon is not for,
+ * and embeddings and the last layer, for which it is worse than AdamW, belong to gradients and an
+ * optimizer of their own; an apply of these is refused, and so are row-sparse gradients. On a GPU
+ * an apply answers UMBO_STATUS_UNIMPLEMENTED. Source: Jordan et al., 2024.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_muon(
+    const umbo_strategy *strategy, const umbo_muon_options *options, umbo_optimizer **optimizer);
+
+/**
  * Makes an optimizer: Adagrad. Its state is "accumulator" (n), at first `initial_accumulator`.
  *
  * ```text
@@ -483,9 +525,9 @@ typedef enum umbo_average UMBO_INT32 {
 typedef struct umbo_optimizer_options {
   size_t struct_size;
   /**
-   * Finite and 0 or more. AdamW, Lion, LAMB, LARS and rules with `decoupled_weight_decay` apply
-   * it apart from the gradient; other rules add weight_decay * w to the gradient (L2).
-   * UMBO_AUTO: that of the rule's options, or none.
+   * Finite and 0 or more. AdamW, Lion, LAMB, LARS, Muon and rules with
+   * `decoupled_weight_decay` apply it apart from the gradient; other rules add weight_decay * w
+   * to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
    */
   double weight_decay;
   /**
@@ -653,8 +695,8 @@ typedef struct umbo_apply_report {
  * @param[in] gradients Of the optimizer's strategy. They are used up.
  * @param[out] report May be NULL.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: objects of different strategies, row-sparse
- *   gradients with LAMB or LARS, weights whose sum is not finite, or what UMBO_NON_FINITE_FAIL
- *   finds.
+ *   gradients with LAMB, LARS or Muon, a variable that is not a matrix with Muon, weights whose
+ *   sum is not finite, or what UMBO_NON_FINITE_FAIL finds.
  *   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted, the last run failed, or the strategy is draining. What the schedule returned.
  *

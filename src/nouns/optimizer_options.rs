@@ -56,9 +56,9 @@ pub const UMBO_AVERAGE_MEAN: umbo_average = 2002;
     average_decay = 0.999, average_interval = 1
 )]
 pub struct umbo_optimizer_options {
-    /// Finite and 0 or more. AdamW, Lion, LAMB, LARS and rules with `decoupled_weight_decay` apply
-    /// it apart from the gradient; other rules add weight_decay * w to the gradient (L2).
-    /// UMBO_AUTO: that of the rule's options, or none.
+    /// Finite and 0 or more. AdamW, Lion, LAMB, LARS, Muon and rules with
+    /// `decoupled_weight_decay` apply it apart from the gradient; other rules add weight_decay * w
+    /// to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
     pub weight_decay: f64,
     /// The largest norm of all gradients of an apply together: if it is larger, all are scaled down
     /// to it. More than 0, or UMBO_INFINITE. It takes a pass over the gradients and, with more than

@@ -1,17 +1,18 @@
 //! Update rules: one function for each that makes an optimizer.
 
 use crate::machinery::prelude::*;
-use umbo_core::optimizer::rules::WeightDecay;
 use umbo_core::optimizer::rules::adagrad::Adagrad;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::ftrl::Ftrl;
 use umbo_core::optimizer::rules::lars::Lars;
 use umbo_core::optimizer::rules::lion::Lion;
 use umbo_core::optimizer::rules::momentum::Momentum;
+use umbo_core::optimizer::rules::muon::Muon;
 use umbo_core::optimizer::rules::nadam::NAdam;
 use umbo_core::optimizer::rules::radam::RAdam;
 use umbo_core::optimizer::rules::rmsprop::RmsProp;
 use umbo_core::optimizer::rules::sgd::Sgd;
+use umbo_core::optimizer::rules::{StepScale, WeightDecay};
 use umbo_core::optimizer::{Optimizer, UpdateRule};
 
 /// Options of gradient descent.
@@ -157,6 +158,29 @@ pub struct umbo_lars_options {
     pub trust_coefficient: f64,
     /// A part of the direction whose norm is adapted; finite and 0 or more.
     pub weight_decay: f64,
+}
+
+/// Options of Muon.
+#[c_struct(
+    learning_rate = 0.001,
+    momentum = 0.95,
+    nesterov = 1,
+    weight_decay = 0.1,
+    epsilon = 1e-7
+)]
+pub struct umbo_muon_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The decay of the momentum; in [0, 1).
+    pub momentum: f64,
+    /// 1: Nesterov's momentum.
+    pub nesterov: i32,
+    /// Is multiplied by the learning rate; finite and 0 or more.
+    pub weight_decay: f64,
+    /// The least norm that a matrix is divided by; more than 0.
+    pub epsilon: f64,
+    /// 1: steps are as large as those of AdamW, for its learning rate and weight decay.
+    pub match_adamw: i32,
 }
 
 /// Options of Adagrad.
@@ -423,6 +447,39 @@ pub fn umbo_optimizer_create_lars(
         options.trust_coefficient,
         options.weight_decay,
     )?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: Muon, whose steps are orthogonal matrices. Its state is "momentum" (a).
+///
+/// For each variable, which is a matrix of r rows and c columns:
+///
+/// ```text
+/// a = momentum * a + (1 - momentum) * g
+/// u = a                                          with nesterov: momentum * a + (1 - momentum) * g
+/// x = u / max(|u|, epsilon)
+/// x = 3.4445 * x + (-4.7750 * y + 2.0315 * y * y) * x, with y = x * transposed(x); five times
+/// s = sqrt(max(1, r / c))                        with match_adamw: 0.2 * sqrt(max(r, c))
+/// w = w - learning_rate * (s * x + weight_decay * w)
+/// ```
+///
+/// The iteration is computed in float32. Variables that are not matrices, which Muon is not for,
+/// and embeddings and the last layer, for which it is worse than AdamW, belong to gradients and an
+/// optimizer of their own; an apply of these is refused, and so are row-sparse gradients. On a GPU
+/// an apply answers UMBO_STATUS_UNIMPLEMENTED. Source: Jordan et al., 2024.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_muon(
+    strategy: *const umbo_strategy,
+    options: *const umbo_muon_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let nesterov = flag(options.nesterov, "options.nesterov")?;
+    let scale = match flag(options.match_adamw, "options.match_adamw")? {
+        true => StepScale::MatchAdamW,
+        false => StepScale::Original,
+    };
+    let rule = Muon::new(options.momentum, options.weight_decay, options.epsilon)?;
+    let rule = rule.nesterov(nesterov).scaled(scale);
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 

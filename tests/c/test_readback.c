@@ -79,6 +79,12 @@ RULE_TEST(lars, UMBO_LARS_OPTIONS_INIT, given.learning_rate = 0; given.momentum 
           , given.learning_rate = 0.5; given.momentum = 0.25; given.trust_coefficient = 0.75;
           given.weight_decay = 0.0625;
           , READS(lars, momentum); READS(lars, trust_coefficient); READS(lars, weight_decay);)
+RULE_TEST(muon, UMBO_MUON_OPTIONS_INIT, given.learning_rate = 0; given.momentum = 0; given.nesterov = 0;
+          given.weight_decay = 0;
+          , given.learning_rate = 0.5; given.momentum = 0.25; given.nesterov = 0; given.weight_decay = 0.0625;
+          given.epsilon = 0.125; given.match_adamw = 1;
+          , READS(muon, momentum); READS(muon, nesterov); READS(muon, weight_decay); READS(muon, epsilon);
+          READS(muon, match_adamw);)
 RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
           , given.learning_rate = 0.5; given.initial_accumulator = 0.25; given.epsilon = 0.125;
           given.learning_rate_decay = 0.75;
@@ -399,6 +405,7 @@ int main(void) {
     lion_reads_back(strategy);
     lamb_reads_back(strategy);
     lars_reads_back(strategy);
+    muon_reads_back(strategy);
     adagrad_reads_back(strategy);
     rmsprop_reads_back(strategy);
     ftrl_reads_back(strategy);

@@ -30,7 +30,9 @@ use through_host::through_host;
 
 /// The names of all rules of the library, and of one of the program.
 pub fn rules() -> impl Iterator<Item = &'static str> {
-    catalogue::NAMES.into_iter().chain(["custom"])
+    let for_matrices = catalogue::MATRIX_RULES.map(|rule| rule.name);
+    let named = catalogue::NAMES.into_iter().chain(["custom"]);
+    named.chain(for_matrices)
 }
 
 fn vector<T: Element>(elements: &[T]) -> Tensor {
@@ -214,13 +216,15 @@ impl Scene {
 
     /// On the devices of a strategy.
     pub fn with(name: &str, feature: Feature, strategy: Strategy) -> Scene {
+        let is_for_matrices = rule(name).matrix_rule().is_some();
+        let of_bias: &[usize] = if is_for_matrices { &[1, 1] } else { &[] };
         let kernel: &[usize] = match feature {
             Feature::EightBits => &[91, 47],
             _ => &[5, 3],
         };
         let variables = vec![
             variable(&strategy, "dense/kernel", kernel, DType::Float32),
-            variable(&strategy, "dense/bias", &[], DType::Float32),
+            variable(&strategy, "dense/bias", of_bias, DType::Float32),
             variable(&strategy, "wide", &[70, 3], DType::Float64),
             variable(&strategy, "table", &[6, 2], DType::Float32),
         ];

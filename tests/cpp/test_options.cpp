@@ -50,6 +50,10 @@ void optimizers() {
     const lars of_lars = UMBO_LARS_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::lars_options{}), of_lars, &lars::learning_rate, &lars::momentum,
                &lars::trust_coefficient, &lars::weight_decay));
+    using muon = umbo_muon_options;
+    const muon of_muon = UMBO_MUON_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::muon_options{}), of_muon, &muon::learning_rate, &muon::momentum,
+               &muon::nesterov, &muon::weight_decay, &muon::epsilon, &muon::match_adamw));
     using adagrad = umbo_adagrad_options;
     const adagrad of_adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adagrad_options{}), of_adagrad, &adagrad::learning_rate,

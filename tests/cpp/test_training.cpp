@@ -252,6 +252,16 @@ void training(const umbo::strategy &strategy) {
         const float before = number_of(weight);
         CHECK(optimizer.apply(gradients).applied && number_of(weight) < before);
     }
+    const std::vector<float> halves(4, 0.5f);
+    const auto matrix = strategy.create_variable("matrix", umbo::tensor::from_data({2, 2}, halves));
+    const auto of_matrix = umbo::gradients::create(strategy, {matrix}, umbo::loss_reduction::sum);
+    const auto muon = umbo::optimizer::muon(strategy);
+    strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        context.gradient<float>(of_matrix, 0, umbo::gradient_mode::add)(1, 0) = 1;
+        context.submit(of_matrix, 1);
+    });
+    CHECK(muon.apply(of_matrix).applied && muon.info().rule == "muon");
+    CHECK(matrix.read().to_vector<float>()[2] < 0.5f);
     umbo::custom_rule_options of_own;
     of_own.learning_rate = 0.5;
     of_own.state_names = {"seen"};

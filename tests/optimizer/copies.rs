@@ -64,7 +64,7 @@ fn halves(copy: &Tensor) -> Vec<u16> {
 }
 
 /// Makes the copies of the buffer that the step in flight sees.
-fn make_copies(variable: &Variable) {
+pub fn make_copies(variable: &Variable) {
     for dtype in COPY_DTYPES {
         refreshed(variable, variable.visible_buffer(), dtype);
     }
@@ -84,7 +84,7 @@ fn copy_of(variable: &Variable, buffer: usize, dtype: DType) -> Option<&Tensor> 
 
 /// The copies are up to date without anybody having asked, and are the value, rounded.
 #[track_caller]
-fn are_current(variable: &Variable) {
+pub fn are_current(variable: &Variable) {
     let buffer = variable.visible_buffer();
     let value: Vec<f32> = read(visible(variable));
     for dtype in COPY_DTYPES {

@@ -12,6 +12,7 @@ mod features;
 #[path = "../fresh/mod.rs"]
 mod fresh;
 mod large_gradients;
+mod matrices;
 #[path = "../messages/mod.rs"]
 mod messages;
 mod narrow;

@@ -155,10 +155,10 @@ pub fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
 /// What a training is like, beside its rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    settings: Settings,
-    dtype: Option<DType>,
-    accumulation: u64,
-    deferred: bool,
+    pub settings: Settings,
+    pub dtype: Option<DType>,
+    pub accumulation: u64,
+    pub deferred: bool,
 }
 
 pub fn plans() -> Vec<Plan> {
@@ -240,7 +240,17 @@ fn averaged(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
 }
 
 pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<Vec<u8>> {
-    let variables = make(&strategy, &SHAPES);
+    train_shapes(strategy, &SHAPES, rule, plan)
+}
+
+/// The same, with variables of these shapes.
+pub fn train_shapes(
+    strategy: Strategy,
+    shapes: &[&[usize]],
+    rule: Box<dyn UpdateRule>,
+    plan: Plan,
+) -> Vec<Vec<u8>> {
+    let variables = make(&strategy, shapes);
     let options = GradientsOptions {
         accumulation_steps: plan.accumulation,
         dtype: plan.dtype,

@@ -17,6 +17,7 @@ mod input;
 mod lengths;
 mod lent;
 mod limits;
+mod matrices;
 #[path = "../messages/mod.rs"]
 mod messages;
 mod nccl;

@@ -89,6 +89,10 @@ public:
         return made(&umbo_optimizer_create_lars, of, detail::raw_options(how));
     }
 
+    static returned<optimizer> muon(const strategy &of, const muon_options &how = {}) {
+        return made(&umbo_optimizer_create_muon, of, detail::raw_options(how));
+    }
+
     static returned<optimizer> adagrad(const strategy &of, const adagrad_options &how = {}) {
         return made(&umbo_optimizer_create_adagrad, of, detail::raw_options(how));
     }

@@ -79,6 +79,15 @@ struct lars_options {
     double weight_decay = 0.0;
 };
 
+struct muon_options {
+    double learning_rate = 0.001;
+    double momentum = 0.95;
+    bool nesterov = true;
+    double weight_decay = 0.1;
+    double epsilon = 1e-7;
+    bool match_adamw = false;
+};
+
 struct adagrad_options {
     double learning_rate = 0.01;
     double initial_accumulator = 0.0;
@@ -372,6 +381,17 @@ inline umbo_lars_options raw_options(const lars_options &how) noexcept {
     raw.momentum = how.momentum;
     raw.trust_coefficient = how.trust_coefficient;
     raw.weight_decay = how.weight_decay;
+    return raw;
+}
+
+inline umbo_muon_options raw_options(const muon_options &how) noexcept {
+    umbo_muon_options raw = UMBO_MUON_OPTIONS_INIT;
+    raw.learning_rate = how.learning_rate;
+    raw.momentum = how.momentum;
+    raw.nesterov = how.nesterov ? 1 : 0;
+    raw.weight_decay = how.weight_decay;
+    raw.epsilon = how.epsilon;
+    raw.match_adamw = how.match_adamw ? 1 : 0;
     return raw;
 }
 

@@ -4,8 +4,10 @@
 //! is steep at 0 and stays around 1 bring all singular values near 1, with products alone (Jordan
 //! et al., "Muon: An optimizer for hidden layers in neural networks", 2024).
 
+use crate::float::real::{Real, for_real};
 use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::matrix::product::{Matrix, Product, Products};
+use crate::view::SpanMut;
 use umbo_base::error::{Result, memory};
 
 /// The iteration.
@@ -106,6 +108,39 @@ impl Orthogonalization {
             true => Matrix::new(result, side, length).transposed(),
             false => Matrix::new(result, rows, columns),
         }
+    }
+}
+
+impl Orthogonalization {
+    /// Replaces the matrix in `elements`, one row behind the other, by `factor` times the
+    /// orthogonal one near it. It is computed in float32, whatever the type. Asserted: there are as
+    /// many elements, and memory is reserved.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the elements during the call.
+    pub unsafe fn replace(
+        &mut self,
+        instructions: Instructions,
+        iteration: &NewtonSchulz,
+        (rows, columns): (usize, usize),
+        factor: f32,
+        elements: &SpanMut<'_>,
+    ) {
+        assert_eq!(rows.checked_mul(columns), Some(elements.elements()));
+        for_real!(elements.dtype(), T => {
+            // SAFETY: the span is of this type and length, and the caller promises the rest.
+            let elements = unsafe {
+                std::slice::from_raw_parts_mut(elements.data().cast::<T>(), elements.elements())
+            };
+            for (to, from) in self.elements(rows, columns).iter_mut().zip(&*elements) {
+                *to = Real::to_f64(*from) as f32;
+            }
+            let result = self.run(instructions, iteration, (rows, columns));
+            let places = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+            for (to, (row, column)) in elements.iter_mut().zip(places) {
+                *to = T::from_f64((factor * result.at(row, column)).into());
+            }
+        });
     }
 }
 

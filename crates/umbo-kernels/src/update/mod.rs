@@ -7,6 +7,7 @@ pub mod eight_bit;
 mod finite_mask;
 pub mod formula;
 mod gradients;
+pub mod matrix_step;
 pub mod measure;
 pub mod pass;
 mod pass_loop;

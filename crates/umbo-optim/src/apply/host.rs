@@ -6,6 +6,7 @@
 )]
 
 use std::array;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 use crate::apply::launcher::{ApplyBackend, Keep};
@@ -122,7 +123,12 @@ impl ApplyBackend for CpuBackend {
         Ok(())
     }
 
+    fn reserve_update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
+        work.reserve_matrix_steps(context)
+    }
+
     fn update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
+        work.make_matrix_steps(context);
         let ApplyWorkspace {
             items,
             pieces,
@@ -417,6 +423,32 @@ unsafe fn average_of<'a>(
     Some(Average { values, newest })
 }
 
+/// The weights and the slots of an item that has several variables, or a step behind the slots of
+/// one. `whole` has the first variable's weights and `of_first` its slots.
+///
+/// # Safety
+/// As for [`SpanMut::over`], for all variables of the item.
+unsafe fn operands_over<'a>(
+    item: &'a UpdateGroup,
+    whole: &'a SpanMut<'a>,
+    of_first: &'a [SpanMut<'a>],
+    own_range: &Range<usize>,
+) -> (SpanMut<'a>, [SpanMut<'a>; MOST_SLOTS]) {
+    let behind = item.step.as_ref().unwrap_or(whole);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let weights = match item.count {
+            1 => whole.part(own_range),
+            _ => whole.over(own_range.len()),
+        };
+        let slots = array::from_fn(|slot| {
+            let first = of_first.get(slot).unwrap_or(behind);
+            first.over(own_range.len())
+        });
+        (weights, slots)
+    }
+}
+
 /// Calls `run` with the prepared update of an item and its pass over what this process updates of
 /// the variable. The operands of the gradient are collected into `contributions`.
 #[inline(always)]
@@ -441,13 +473,13 @@ pub(crate) fn with_pass<R>(
     // updated at the same time do not overlap.
     unsafe {
         let (weights, all_slots);
-        (weights, slots) = match item.count {
-            1 => (whole.part(&own_range), of_first),
-            _ => {
-                all_slots = array::from_fn::<_, MOST_SLOTS, _>(|slot| {
-                    of_first.get(slot).unwrap_or(whole).over(own_range.len())
-                });
-                (whole.over(own_range.len()), &all_slots[..of_first.len()])
+        (weights, slots) = match (item.count, &item.step) {
+            (1, None) => (whole.part(&own_range), of_first),
+            (_, step) => {
+                let all;
+                (all, all_slots) = operands_over(item, whole, of_first, &own_range);
+                let count = of_first.len() + usize::from(step.is_some());
+                (all, &all_slots[..count])
             }
         };
         let average = average_of(context, item, update, own_range.len());

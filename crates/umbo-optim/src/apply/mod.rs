@@ -6,6 +6,7 @@ pub(crate) mod device_average;
 pub(crate) mod device_operands;
 pub(crate) mod host;
 pub(crate) mod launcher;
+pub(crate) mod matrix_steps;
 pub(crate) mod non_finite;
 pub(crate) mod on_device;
 pub(crate) mod plan;

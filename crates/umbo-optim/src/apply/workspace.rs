@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::apply::device_operands::ReservedMemory;
 use crate::apply::launcher::Launcher;
+use crate::apply::matrix_steps::{StepMemory, check_matrix};
 use crate::apply::plan::TreatmentPlan;
 use crate::apply::sources::GradientSources;
 use crate::apply::update_context::UpdateContext;
@@ -28,7 +29,7 @@ use umbo_kernels::update::chunks::ChunkSums;
 use umbo_kernels::update::rules::SUMS;
 use umbo_kernels::update::squares::Squares;
 use umbo_kernels::update::weighted_sum::{Clipping, Contribution};
-use umbo_kernels::view::Span;
+use umbo_kernels::view::{Span, SpanMut};
 use umbo_strategy::ranks::Ranks;
 use umbo_tensor::values::buffer::OfCopies;
 use umbo_tensor::values::sharding::VariableSharding;
@@ -47,6 +48,8 @@ pub(crate) struct ApplyWorkspace {
     pub(crate) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
     /// Memory of the device that holds the variables, from the apply's preparation to its end.
     pub(crate) ready: Option<ReservedMemory>,
+    /// The steps of whole matrices.
+    pub(crate) steps: StepMemory,
     /// Memory for the exchange of gradients.
     pub(crate) exchange: ExchangeMemory,
 }
@@ -79,6 +82,8 @@ pub(crate) struct UpdateGroup {
     /// squares of all parts.
     pub(crate) divided: bool,
     pub(crate) squares: Option<Squares>,
+    /// The step of a matrix, or this rank's part of it, if the rule makes steps of whole matrices.
+    pub(crate) step: Option<SpanMut<'static>>,
     /// How many bytes an update that has begun in host memory reads and writes for one element.
     pub(crate) cost: usize,
     /// An element of the gradient that was applied is not finite.
@@ -91,7 +96,7 @@ impl ApplyWorkspace {
     /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves
     /// all memory except that of sums and states. If `states` are given, small variables that
     /// follow each other in memory, in all operands of an update by `rule`, become one item.
-    /// Fails if `rule`, with the states of `list`, cannot update a selected row-sparse variable.
+    /// Fails if `rule`, with the states of `list`, cannot update a selected variable.
     pub(crate) fn select(
         &mut self,
         sources: &GradientSources<'_>,
@@ -122,12 +127,14 @@ impl ApplyWorkspace {
             if !has(index) || !plan.updates(index) {
                 return Ok(());
             }
+            let variable = &sources.variables()[index];
             if rule.measures() && sources.is_row_sparse(index) {
-                return Err(needs_all_rows(&sources.variables()[index], rule));
+                return Err(needs_all_rows(variable, rule));
             }
-            if sources.is_row_sparse(index) && list.codes(&sources.variables()[index]) {
-                return Err(needs_whole_blocks(&sources.variables()[index]));
+            if sources.is_row_sparse(index) && list.codes(variable) {
+                return Err(needs_whole_blocks(variable));
             }
+            check_matrix(variable, rule, sources.is_row_sparse(index))?;
             self.items.push(UpdateGroup {
                 index,
                 count,

@@ -47,7 +47,7 @@ impl AlignedBytes {
 }
 
 /// `bytes`, rounded up to the alignment.
-pub(super) fn padded(bytes: usize) -> usize {
+pub(crate) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD)
 }
 

@@ -30,8 +30,8 @@
 //!   rounds.
 //! - `sums`: how they are exchanged and added up; `on_device`, `between_devices`: the same for
 //!   gradients outside of host memory.
-//! - `new_weights`: the trial, and how weights are exchanged. `sparse_rows`: rows. [`slots`]:
-//!   gathering of sharded state.
+//! - `whole_matrices`: steps that need whole matrices. `new_weights`: the trial, and how weights
+//!   are exchanged. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
 
 mod agreement;
 pub(super) mod between_devices;
@@ -44,6 +44,7 @@ pub(super) mod shards;
 pub(super) mod slots;
 mod sparse_rows;
 mod sums;
+mod whole_matrices;
 mod wire_form;
 
 use std::fmt;
@@ -266,10 +267,12 @@ impl<'a> Exchange<'a> {
         launcher: Launcher,
         options: &dyn Fn(&ApplyWorkspace, &mut AddQuantity<'_>),
     ) -> Result<()> {
+        let prepared = prepared
+            .and_then(|()| work.check_first_updates(context.sources))
+            .and_then(|()| reserve_matrices(work, context));
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
             .agreeing(&quantities);
-        let prepared = prepared.and_then(|()| work.check_first_updates(context.sources));
         let (mut collective, ()) = self.ranks.start_collective(call, prepared)?;
         let Some(shards) = work.exchange.shards.take() else {
             return Ok(());
@@ -281,6 +284,10 @@ impl<'a> Exchange<'a> {
                 context,
                 &mut work.exchange,
             )?;
+        }
+        if let Some(matrices) = context.rule.matrix_rule() {
+            let dealt = shards.deal(context.sources);
+            dealt.make(&mut collective, work, context, matrices)?;
         }
         shards.exchange_weights(&mut collective, work, context, launcher)
     }
@@ -332,6 +339,20 @@ impl<'a> Exchange<'a> {
             lacks_state: false,
         })
     }
+}
+
+/// Reserves the memory for steps of whole matrices, if the rule makes them.
+fn reserve_matrices(work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
+    if context.rule.matrix_rule().is_none() {
+        return Ok(());
+    }
+    work.reserve_matrix_steps(context)?;
+    let Some(shards) = work.exchange.shards.take() else {
+        return Ok(());
+    };
+    let reserved = shards.deal(context.sources).reserve(work);
+    work.exchange.shards = Some(shards);
+    reserved
 }
 
 /// Starts a collective with what was `prepared`.

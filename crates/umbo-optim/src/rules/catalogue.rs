@@ -7,11 +7,12 @@ use super::ftrl::Ftrl;
 use super::lars::Lars;
 use super::lion::Lion;
 use super::momentum::Momentum;
+use super::muon::Muon;
 use super::nadam::NAdam;
 use super::radam::RAdam;
 use super::rmsprop::RmsProp;
 use super::sgd::Sgd;
-use super::{Result, UpdateRule, WeightDecay};
+use super::{Result, StepScale, UpdateRule, WeightDecay};
 
 /// The momentum of rules that have one.
 pub const MOMENTUM: f64 = 0.9;
@@ -54,7 +55,7 @@ pub struct NamedRule {
     pub make: fn() -> Box<dyn UpdateRule>,
 }
 
-/// All rules, each with its variants behind it.
+/// All rules for variables of any shape, each with its variants behind it.
 pub const RULES: [NamedRule; 22] = [
     rule("sgd", || Box::new(Sgd)),
     rule("momentum", || known(Momentum::new(MOMENTUM, false))),
@@ -108,7 +109,19 @@ pub const RULES: [NamedRule; 22] = [
     rule("ftrl", || known(Ftrl::new(BETA, L1, L2, ACCUMULATOR))),
 ];
 
-/// The names of all rules.
+/// The rules for matrices alone.
+pub const MATRIX_RULES: [NamedRule; 3] = [
+    rule("muon", || known(Muon::new(MOMENTUM, WEIGHT_DECAY, EPSILON))),
+    variant("muon_plain", || {
+        known(Muon::new(MOMENTUM, 0.0, EPSILON).map(|rule| rule.nesterov(false)))
+    }),
+    variant("muon_matching", || {
+        let rule = Muon::new(MOMENTUM, WEIGHT_DECAY, EPSILON);
+        known(rule.map(|rule| rule.scaled(StepScale::MatchAdamW)))
+    }),
+];
+
+/// The names of all rules for variables of any shape.
 pub const NAMES: [&str; RULES.len()] = {
     let mut names = [""; RULES.len()];
     let mut at = 0;
@@ -122,12 +135,13 @@ pub const NAMES: [&str; RULES.len()] = {
 /// Whether the rule of this name can update some rows of a variable without the others. Rules of a
 /// test's own can.
 pub fn updates_rows(name: &str) -> bool {
-    make(name).is_none_or(|rule| !rule.measures())
+    make(name).is_none_or(|rule| !rule.measures() && rule.matrix_rule().is_none())
 }
 
 /// The rule of this name.
 pub fn make(name: &str) -> Option<Box<dyn UpdateRule>> {
-    let named = RULES.iter().find(|rule| rule.name == name)?;
+    let mut named = RULES.iter().chain(&MATRIX_RULES);
+    let named = named.find(|rule| rule.name == name)?;
     Some((named.make)())
 }
 

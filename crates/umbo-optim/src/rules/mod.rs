@@ -9,6 +9,7 @@ pub mod ftrl;
 pub mod lars;
 pub mod lion;
 pub mod momentum;
+pub mod muon;
 pub mod nadam;
 pub mod radam;
 pub mod rmsprop;
@@ -21,7 +22,9 @@ use umbo_base::error::Result;
 use umbo_device::DeviceId;
 use umbo_kernels::dtype::DType;
 use umbo_kernels::launch::Address;
+use umbo_kernels::matrix::orthogonal::NewtonSchulz;
 use umbo_kernels::update::eight_bit::CodeMap;
+use umbo_kernels::update::matrix_step::MatrixMomentum;
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
 
@@ -192,7 +195,7 @@ pub trait UpdateRule: Send + Sync + Debug {
 
     /// Whether the update of an element depends only on its value, and not on its position.
     fn is_elementwise(&self) -> bool {
-        !self.measures()
+        !self.measures() && self.matrix_rule().is_none()
     }
 
     /// Fills in the scalars that depend on the measured norms. Cannot fail.
@@ -208,6 +211,12 @@ pub trait UpdateRule: Send + Sync + Debug {
         self.measured(scalars, scalars.sums(pass))
     }
 
+    /// How the rule makes the step of a whole matrix, if it is for matrices alone. The pass of such
+    /// a rule has the step as a further slot behind its own.
+    fn matrix_rule(&self) -> Option<&MatrixRule> {
+        None
+    }
+
     /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does
     /// not. Called for rules without a formula in the table.
     fn custom_kernel(&self, _scalars: &Scalars) -> Option<CustomKernel<'_>> {
@@ -221,6 +230,37 @@ pub trait UpdateRule: Send + Sync + Debug {
             .step
             .expect("a rule without steps updates by itself");
         step.run(pass);
+    }
+}
+
+/// The part of a rule that makes steps of whole matrices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MatrixRule {
+    /// The momentum that the steps are made of.
+    pub momentum: MatrixMomentum,
+    /// How they become orthogonal.
+    pub iteration: NewtonSchulz,
+    /// How large they are.
+    pub scale: StepScale,
+}
+
+/// The factor of orthogonal steps, by the shape of their matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepScale {
+    /// √max(1, rows/columns).
+    Original,
+    /// 0.2·√max(rows, columns): the root mean square of AdamW's steps.
+    MatchAdamW,
+}
+
+impl StepScale {
+    /// The factor for a matrix of so many rows and columns.
+    pub fn factor(self, (rows, columns): (usize, usize)) -> f64 {
+        let (rows, columns) = (rows as f64, columns as f64);
+        match self {
+            StepScale::Original => (rows / columns).max(1.0).sqrt(),
+            StepScale::MatchAdamW => 0.2 * rows.max(columns).sqrt(),
+        }
     }
 }
 

@@ -1,0 +1,472 @@
+//! Muon: its numbers against float64, what it is not for, and what else is done to its matrices.
+
+use half::f16;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::optimizer::LossReduction::{Mean, Sum};
+use umbo_core::optimizer::rules::StepScale;
+use umbo_core::optimizer::rules::catalogue::MATRIX_RULES;
+use umbo_core::optimizer::rules::muon::Muon;
+use umbo_core::optimizer::{
+    ApplyOptions, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer, Settings,
+    VariableGroup,
+};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::tensor::{DType, Element, Shape, Tensor};
+use umbo_core::values::variable::Variable;
+
+use crate::allocator::refusing;
+use crate::copies::{are_current, make_copies};
+use crate::features::AVERAGES;
+use crate::sets::same_in_every_set;
+use crate::setup::*;
+
+const SHAPES: [[usize; 2]; 6] = [[5, 3], [3, 17], [8, 8], [1, 4], [40, 1], [30, 18]];
+
+fn shape(sizes: &[usize]) -> Shape {
+    Shape::new(sizes).unwrap()
+}
+
+fn matrix<T: Element>(name: &str, values: &[T], sizes: &[usize]) -> Variable {
+    let value = Tensor::from_slice(values, shape(sizes), DeviceId::HOST).unwrap();
+    variable_from(STRATEGY, name, value)
+}
+
+/// Numbers of few bits, so that sums of them are exact.
+fn coarse(count: usize, seed: usize) -> Vec<f32> {
+    let number = |at: usize| ((at * 7919 + seed * 104_729 + at / 7) % 127) as f32 / 16.0 - 3.9375;
+    (0..count).map(number).collect()
+}
+
+fn starts() -> Vec<Variable> {
+    let start = |(at, sizes): (usize, &[usize; 2])| {
+        let values: Vec<f32> = coarse(sizes[0] * sizes[1], at)
+            .iter()
+            .map(|value| value / 8.0)
+            .collect();
+        matrix(&format!("m{at}"), &values, sizes)
+    };
+    SHAPES.iter().enumerate().map(start).collect()
+}
+
+/// Muon in float64, by its definition.
+struct Oracle {
+    rows: usize,
+    columns: usize,
+    weights: Vec<f64>,
+    momentum: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    momentum: f64,
+    nesterov: bool,
+    decay: f64,
+    scale: StepScale,
+}
+
+const RATE: f64 = 1e-3;
+
+impl Numbers {
+    fn rule(self) -> Muon {
+        let rule = Muon::new(self.momentum, self.decay, 1e-7).unwrap();
+        rule.nesterov(self.nesterov).scaled(self.scale)
+    }
+}
+
+fn product(left: &[f64], right: &[f64], rows: usize) -> Vec<f64> {
+    let depth = left.len() / rows;
+    let columns = right.len() / depth;
+    let one = |at: usize| {
+        let (row, column) = (at / columns, at % columns);
+        (0..depth)
+            .map(|inner| left[row * depth + inner] * right[inner * columns + column])
+            .sum()
+    };
+    (0..rows * columns).map(one).collect()
+}
+
+fn transposed(matrix: &[f64], rows: usize) -> Vec<f64> {
+    let columns = matrix.len() / rows;
+    (0..matrix.len())
+        .map(|at| matrix[at % rows * columns + at / rows])
+        .collect()
+}
+
+fn orthogonal(matrix: &[f64], rows: usize) -> Vec<f64> {
+    let columns = matrix.len() / rows;
+    if rows > columns {
+        let turned = orthogonal(&transposed(matrix, rows), columns);
+        return transposed(&turned, columns);
+    }
+    let norm = matrix.iter().map(|x| x * x).sum::<f64>().sqrt().max(1e-7);
+    let mut x: Vec<f64> = matrix.iter().map(|x| x / norm).collect();
+    for _ in 0..5 {
+        let gram = product(&x, &transposed(&x, rows), rows);
+        let squared = product(&gram, &gram, rows);
+        let both = gram.iter().zip(&squared);
+        let sum: Vec<f64> = both.map(|(a, b)| -4.7750 * a + 2.0315 * b).collect();
+        let turned = product(&sum, &x, rows);
+        let both = x.iter().zip(&turned);
+        x = both.map(|(x, turned)| 3.4445 * x + turned).collect();
+    }
+    x
+}
+
+impl Oracle {
+    fn update(&mut self, gradient: &[f64], numbers: Numbers) {
+        let Numbers {
+            momentum,
+            nesterov,
+            decay,
+            scale,
+        } = numbers;
+        for (a, g) in self.momentum.iter_mut().zip(gradient) {
+            *a = momentum * *a + (1.0 - momentum) * g;
+        }
+        let ahead = self.momentum.iter().zip(gradient).map(|(a, g)| {
+            let further = momentum * a + (1.0 - momentum) * g;
+            if nesterov { further } else { *a }
+        });
+        let step = orthogonal(&ahead.collect::<Vec<_>>(), self.rows);
+        let (rows, columns) = (self.rows as f64, self.columns as f64);
+        let factor = match scale {
+            StepScale::Original => (rows / columns).max(1.0).sqrt(),
+            StepScale::MatchAdamW => 0.2 * rows.max(columns).sqrt(),
+        };
+        for (w, o) in self.weights.iter_mut().zip(step) {
+            *w = (1.0 - RATE * decay) * *w - RATE * factor * o;
+        }
+    }
+}
+
+/// The largest distance of the weights after 100 steps from those of the oracle.
+fn distance<T: Element>(numbers: Numbers, of_f32: fn(f32) -> T, to_f64: fn(T) -> f64) -> f64 {
+    let mut farthest: f64 = 0.0;
+    for sizes in SHAPES {
+        let count = sizes[0] * sizes[1];
+        let small = |seed| -> Vec<f32> { coarse(count, seed).iter().map(|x| x / 8.0).collect() };
+        let typed = |values: &[f32]| -> Vec<T> { values.iter().copied().map(of_f32).collect() };
+        let wide = |values: &[f32]| -> Vec<f64> { values.iter().map(|&x| x.into()).collect() };
+        // Each step rounds the weights, which are small so that this is, too.
+        let start: Vec<f32> = small(0).iter().map(|x| x / 8.0).collect();
+        let variable = matrix("w", &typed(&start), &sizes);
+        let gradients = gradients(1, &[&variable], Sum);
+        let optimizer = Optimizer::new(STRATEGY, Box::new(numbers.rule()), RATE).unwrap();
+        let mut oracle = Oracle {
+            rows: sizes[0],
+            columns: sizes[1],
+            weights: wide(&start),
+            momentum: vec![0.0; count],
+        };
+        for number in 1..=100 {
+            let gradient = small(number as usize);
+            step(&gradients, number, &[Some(&typed(&gradient))], &[1.0]);
+            apply(&optimizer, &gradients).unwrap();
+            oracle.update(&wide(&gradient), numbers);
+        }
+        let close = |found: Vec<T>, expected: &[f64]| {
+            let both = found.into_iter().map(to_f64).zip(expected);
+            both.map(|(found, expected)| (found - expected).abs())
+                .fold(0.0, f64::max)
+        };
+        let momentum = optimizer.state(&variable, "momentum").unwrap();
+        assert!(close(read(&momentum), &oracle.momentum) < 1e-6, "{sizes:?}");
+        farthest = farthest.max(close(value(&variable), &oracle.weights));
+    }
+    farthest
+}
+
+#[test]
+fn a_hundred_steps_are_those_of_float64() {
+    let cases = [
+        (0.95, true, 0.1, StepScale::Original),
+        (0.95, false, 0.0, StepScale::MatchAdamW),
+        (0.25, true, 0.5, StepScale::MatchAdamW),
+        (0.0, false, 0.1, StepScale::Original),
+    ];
+    for (momentum, nesterov, decay, scale) in cases {
+        let numbers = Numbers {
+            momentum,
+            nesterov,
+            decay,
+            scale,
+        };
+        let narrow = distance::<f32>(numbers, |x| x, f64::from);
+        let wide = distance::<f64>(numbers, f64::from, |x| x);
+        assert!(narrow < 1e-6 && wide < 1e-6, "{numbers:?}: {narrow} {wide}");
+    }
+}
+
+/// What a training has besides its rule.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    rule: &'static str,
+    settings: Settings,
+    dtype: Option<DType>,
+    accumulation: u64,
+    copies: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let plain = Settings::default();
+    let clipped = Settings {
+        global_clip_norm: Some(0.5),
+        clip_value: Some(0.02),
+        weight_decay: Some(0.1),
+        averaging: AVERAGES[1],
+        ..plain
+    };
+    let scaled = Settings {
+        loss_scaling: Some(LossScaling::Fixed(8.0)),
+        non_finite: Some(NonFinite::Skip),
+        maximize: true,
+        averaging: AVERAGES[2],
+        ..plain
+    };
+    let mut cases = Vec::new();
+    for rule in MATRIX_RULES {
+        for (at, settings) in [plain, clipped, scaled].into_iter().enumerate() {
+            for dtype in [None, Some(DType::Float16)] {
+                cases.push(Case {
+                    rule: rule.name,
+                    settings,
+                    dtype,
+                    accumulation: [1, 2, 3][(at + usize::from(dtype.is_some())) % 3],
+                    copies: (at % 2 == 0) == dtype.is_some(),
+                });
+            }
+        }
+    }
+    cases
+}
+
+/// The bits of everything after some steps in which the examples are split over the replicas.
+fn trained(case: Case, replicas: usize) -> Vec<Vec<u32>> {
+    const EXAMPLES: usize = 8;
+    let variables = starts();
+    let options = GradientsOptions {
+        accumulation_steps: case.accumulation,
+        dtype: case.dtype,
+        row_sparse: &[],
+    };
+    let all = variables.clone();
+    let gradients = Gradients::new(STRATEGY, &devices(replicas), all, Mean, options).unwrap();
+    let optimizer = optimizer(case.rule, 0.1);
+    optimizer.configure(case.settings).unwrap();
+    let group = VariableGroup {
+        learning_rate_factor: 0.5,
+        weight_decay: Some(0.25),
+        frozen: false,
+    };
+    optimizer.add_group(&variables[..2], group).unwrap();
+    let frozen = VariableGroup {
+        frozen: true,
+        ..group
+    };
+    optimizer.add_group(&variables[3..4], frozen).unwrap();
+    if case.copies {
+        variables.iter().for_each(make_copies);
+    }
+    for number in 1..=6 {
+        for replica in 0..replicas {
+            let share = EXAMPLES / replicas;
+            for (index, sizes) in SHAPES.iter().enumerate() {
+                let mut mean = vec![0.0; sizes[0] * sizes[1]];
+                for example in replica * share..(replica + 1) * share {
+                    let seed = number as usize * 64 + example * 8 + index;
+                    let one = coarse(mean.len(), seed);
+                    mean.iter_mut()
+                        .zip(one)
+                        .for_each(|(sum, one)| *sum += one / 16.0 / share as f32);
+                }
+                match case.dtype {
+                    None => overwrite(&gradients, number, replica, index, &mean),
+                    Some(_) => {
+                        let narrow: Vec<f16> = mean.into_iter().map(f16::from_f32).collect();
+                        overwrite(&gradients, number, replica, index, &narrow);
+                    }
+                }
+            }
+        }
+        submit(&gradients, number, &vec![1.0; replicas]);
+        gradients.commit(number);
+        let options = ApplyOptions {
+            measure_norm: number % 2 == 0,
+            ..ApplyOptions::default()
+        };
+        apply_with(&optimizer, &gradients, options).unwrap();
+    }
+    if case.copies {
+        variables.iter().for_each(are_current);
+    }
+    let mut all: Vec<_> = variables.iter().map(|one| bits(&value(one))).collect();
+    for variable in &variables {
+        for slot in &optimizer.slots() {
+            let state = optimizer.state(variable, &slot.name);
+            all.extend(state.map(|state| bits(&read(&state))));
+        }
+    }
+    all
+}
+
+#[test]
+fn replicas_change_no_bit_of_matrices() {
+    same_in_every_set("matrices::replicas_change_no_bit_of_matrices", || {
+        let mut all = Vec::new();
+        for case in cases() {
+            let one = trained(case, 1);
+            for replicas in [2, 4] {
+                assert!(trained(case, replicas) == one, "{replicas} {case:?}");
+            }
+            all.extend(one.concat().iter().flat_map(|bits| bits.to_ne_bytes()));
+        }
+        all
+    });
+}
+
+#[test]
+fn what_is_no_matrix_is_refused_by_name_and_has_an_optimizer_of_its_own() {
+    let kernel = matrix("kernel", &[0.5f32; 6], &[2, 3]);
+    let bias = variable("bias", &[0.5f32; 3]);
+    let filter = matrix("filter", &[0.5f32; 8], &[2, 2, 2]);
+    for (wrong, dimensions) in [(&bias, "1 dimensions"), (&filter, "3 dimensions")] {
+        let muon = optimizer("muon", 0.1);
+        let before = value::<f32>(&kernel);
+        let both = gradients(1, &[&kernel, wrong], Sum);
+        overwrite(&both, 1, 0, 0, &[1.0f32; 6]);
+        overwrite(&both, 1, 0, 1, &vec![1.0f32; wrong.shape().elements()]);
+        submit(&both, 1, &[1.0]);
+        both.commit(1);
+        let message = refusal(apply(&muon, &both), Status::InvalidArgument);
+        assert!(message.contains(wrong.name().as_str()), "{message}");
+        assert!(message.contains(dimensions), "{message}");
+        assert_eq!(value::<f32>(&kernel), before);
+        assert!(muon.state(&kernel, "momentum").is_err());
+        // It takes them once nobody asks it to update what is no matrix.
+        let frozen = VariableGroup {
+            frozen: true,
+            ..VariableGroup::default()
+        };
+        muon.add_group(std::slice::from_ref(wrong), frozen).unwrap();
+        apply(&muon, &both).unwrap();
+        assert!(value::<f32>(&kernel) != before);
+    }
+    // One step, two optimizers.
+    let of_kernel = gradients(1, &[&kernel], Sum);
+    let of_bias = gradients(1, &[&bias], Sum);
+    let (muon, adamw) = (optimizer("muon", 0.1), optimizer("adamw", 0.1));
+    let before = value::<f32>(&kernel);
+    step(&of_kernel, 2, &[Some(&[1.0f32; 6])], &[1.0]);
+    step(&of_bias, 2, &[Some(&[1.0f32; 3])], &[1.0]);
+    apply(&muon, &of_kernel).unwrap();
+    apply(&adamw, &of_bias).unwrap();
+    assert!(value::<f32>(&kernel) != before && value::<f32>(&bias)[0] < 0.5);
+}
+
+#[test]
+fn rows_are_refused() {
+    let rows = table("rows", &[0.0f32; 8], 2);
+    let sparse = row_gradients(1, &[&rows], Sum, &[true], 1);
+    add_rows(&sparse, 1, 0, 0, &[1], &[1.0f32, 2.0]);
+    submit(&sparse, 1, &[1.0]);
+    sparse.commit(1);
+    let message = refusal(
+        apply(&optimizer("muon", 0.1), &sparse),
+        Status::InvalidArgument,
+    );
+    assert!(
+        message.contains("'rows'") && message.contains("row-sparse"),
+        "{message}"
+    );
+    assert_eq!(value::<f32>(&rows), [0.0; 8]);
+}
+
+/// A gradient that is not finite is applied, skipped or refused, as it is said, and reported.
+#[test]
+fn gradients_that_are_not_finite_are_reported() {
+    for wrong in [f32::NAN, f32::INFINITY] {
+        for choice in [NonFinite::Ignore, NonFinite::Skip, NonFinite::Fail] {
+            let kernel = matrix("kernel", &[0.5f32; 6], &[2, 3]);
+            let gradients = gradients(1, &[&kernel], Sum);
+            let muon = optimizer("muon", 0.1);
+            let settings = Settings {
+                non_finite: Some(choice),
+                ..Settings::default()
+            };
+            muon.configure(settings).unwrap();
+            step(
+                &gradients,
+                1,
+                &[Some(&[1.0, wrong, 0.0, 0.0, 1.0, 0.0])],
+                &[1.0],
+            );
+            let applied = apply(&muon, &gradients);
+            match choice {
+                NonFinite::Fail => drop(refusal(applied, Status::InvalidArgument)),
+                _ => {
+                    let named = applied.unwrap().non_finite.unwrap();
+                    assert_eq!(named.name().as_str(), "kernel");
+                }
+            }
+            let moved = value::<f32>(&kernel) != [0.5; 6];
+            assert_eq!(moved, choice == NonFinite::Ignore);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_zeros_and_empty_matrices_only_decay() {
+    let zeros = matrix("zeros", &[0.5f32; 6], &[3, 2]);
+    let empty = matrix::<f32>("empty", &[], &[0, 2]);
+    let gradients = gradients(1, &[&zeros, &empty], Sum);
+    overwrite(&gradients, 1, 0, 0, &[0.0f32; 6]);
+    overwrite::<f32>(&gradients, 1, 0, 1, &[]);
+    submit(&gradients, 1, &[1.0]);
+    gradients.commit(1);
+    apply(&optimizer("muon", 0.5), &gradients).unwrap();
+    assert_eq!(
+        value::<f32>(&zeros),
+        [0.5 * (1.0 - 0.5 * WEIGHT_DECAY as f32); 6]
+    );
+}
+
+/// Memory runs out at each place of an apply's preparation in turn: nothing has changed, and the
+/// same apply can be done again.
+#[test]
+fn without_memory_nothing_changes() {
+    const SIDE: usize = 300;
+    let start = vec![0.5f32; SIDE * SIDE];
+    let train = |fault: Option<usize>| {
+        let kernel = matrix("kernel", &start, &[SIDE, SIDE]);
+        let gradients = gradients(1, &[&kernel], Sum);
+        let muon = optimizer("muon", 0.1);
+        step(&gradients, 1, &[Some(&coarse(SIDE * SIDE, 3))], &[1.0]);
+        let mut was_refused = false;
+        if let Some(fault) = fault {
+            let (applied, left) = refusing(fault, || apply(&muon, &gradients));
+            was_refused = left == usize::MAX;
+            if was_refused {
+                refusal(applied, Status::ResourceExhausted);
+                assert_eq!(value::<f32>(&kernel), start);
+            } else {
+                applied.unwrap();
+            }
+        }
+        if fault.is_none() || was_refused {
+            apply(&muon, &gradients).unwrap();
+        }
+        (bits(&value(&kernel)), was_refused)
+    };
+    let (expected, _) = train(None);
+    let mut faults = 0;
+    loop {
+        let (came, was_refused) = train(Some(faults));
+        assert!(came == expected, "{faults}");
+        if !was_refused {
+            break;
+        }
+        faults += 1;
+    }
+    assert!(faults > 3, "{faults}");
+}
