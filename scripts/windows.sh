@@ -26,7 +26,7 @@ mkdir -p "$work/bin"
 # A registry and drives of its own, in which it needs no display. They are not in build/: one of the drives is the whole file
 # system, into which cargo would look for files of the package.
 WINEPREFIX=$(mktemp -d)
-trap '"$wine" wineboot --kill >/dev/null 2>&1 || true; sleep 1; rm -rf "$WINEPREFIX"' EXIT
+trap '"$wine" wineboot --kill >/dev/null 2>&1 || true; sleep 1; rm -rf "$WINEPREFIX" || { sleep 5; rm -rf "$WINEPREFIX"; } || true' EXIT
 export WINEPREFIX WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
 export WINEPATH="Z:${work//\//\\}\\bin"
 
