@@ -163,6 +163,11 @@ pub fn variable(strategy: &Strategy, name: &str, sizes: &[usize], dtype: DType) 
     create(Some(strategy), new, Initial::Value(&value.unwrap())).unwrap()
 }
 
+/// Whether the rule updates matrices alone, and in host memory.
+pub fn is_for_matrices(name: &str) -> bool {
+    rule(name).matrix_rule().is_some()
+}
+
 fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
         "custom" => {
@@ -216,8 +221,7 @@ impl Scene {
 
     /// On the devices of a strategy.
     pub fn with(name: &str, feature: Feature, strategy: Strategy) -> Scene {
-        let is_for_matrices = rule(name).matrix_rule().is_some();
-        let of_bias: &[usize] = if is_for_matrices { &[1, 1] } else { &[] };
+        let of_bias: &[usize] = if is_for_matrices(name) { &[1, 1] } else { &[] };
         let kernel: &[usize] = match feature {
             Feature::EightBits => &[91, 47],
             _ => &[5, 3],

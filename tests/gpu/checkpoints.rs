@@ -5,7 +5,7 @@ use fake_cuda::harness::under_driver;
 use umbo_core::error::Status;
 use umbo_core::optimizer::apply;
 
-use super::scene::{FEATURES, Feature, Folder, Scene, rules, same_bytes};
+use super::scene::{FEATURES, Feature, Folder, Scene, is_for_matrices, rules, same_bytes};
 use super::strategy::{Place, strategy_of};
 use super::*;
 
@@ -36,7 +36,8 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
             let to = PLACES[(number / 6 + number + 1) % 6];
             number += 1;
             let is_on_gpu = |(_, _, variables): Place<'_>| variables.starts_with("GPU");
-            if feature == Feature::EightBits && (is_on_gpu(from) || is_on_gpu(to)) {
+            let for_host = feature == Feature::EightBits || is_for_matrices(rule);
+            if for_host && (is_on_gpu(from) || is_on_gpu(to)) {
                 continue;
             }
             control.seed(number as u64);
@@ -57,6 +58,28 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
     }
     clean(&control);
     println!("{number} trainings moved");
+}
+
+/// A GPU refuses the rule by name, and changes nothing.
+#[test]
+fn rules_for_matrices_are_refused_by_name() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
+    let mut refusals = 0;
+    for rule in rules().filter(|rule| is_for_matrices(rule)) {
+        let on_gpu = Scene::with(rule, Feature::Plain, strategy_of(PLACES[1]));
+        let before = on_gpu.bits().0;
+        on_gpu.run();
+        let (optimizer, gradients) = &on_gpu.trainers[0];
+        let refused = apply(optimizer, gradients).map(drop).unwrap_err();
+        assert_eq!(refused.status(), Status::Unimplemented);
+        assert!(refused.to_string().contains("muon"), "{refused}");
+        assert_eq!(on_gpu.bits().0, before);
+        refusals += 1;
+    }
+    assert!(refusals > 0);
+    clean(&control);
 }
 
 /// They are those of variables in host memory, and what a GPU refuses says so.
