@@ -34,7 +34,7 @@ static umbo_optimizer_options bits(int64_t state_bits) {
 }
 
 static umbo_variable *make_weights(umbo_strategy *strategy) {
-    static const float zeros[ELEMENTS];
+    static const float zeros[ELEMENTS] = {0};
     umbo_variable *weights = NULL;
     umbo_tensor *initial = make_floats(ELEMENTS, zeros);
     CHECK_OK(umbo_variable_create(strategy, "weights", initial, NULL, &weights));

@@ -27,7 +27,7 @@ Columns whose names end in the same word share a chart: 'loss' and 'test_loss', 
 
 Options:
       --columns LIST   the columns to draw, separated by commas
-  -o, --output FILE    the drawing, an SVG (default: FILE.svg next to FILE.csv)
+  -o, --output FILE    the drawing, an SVG (default: FILE.svg for FILE.csv)
   -h, --help           show this help
 ";
 
