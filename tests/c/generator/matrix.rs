@@ -118,6 +118,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_metrics_names", "names", "names_of_metrics"),
     ("umbo_metrics_names", "capacity", "16"),
     ("umbo_optimizer_assign_state", "name", "\"momentum\""),
+    ("umbo_replica_choice_text", "capacity", "sizeof(buffer)"),
     ("umbo_optimizer_change_rows", "kept_rows", "NULL"),
     ("umbo_optimizer_change_rows", "appended", "NULL"),
     // One behind the other, each with a name of its own.
