@@ -120,7 +120,8 @@ fn a_change_for_which_a_gpu_has_no_memory_changes_nothing() {
             .optimizer
             .change_rows(&training.variables[0], kept, None)
     };
-    let (expected, training) = (updated(&made()), made());
+    let expected = updated(&made());
+    let training = made();
     let changed = numbers(&read(&change(&training).unwrap()).unwrap());
     for request in 0.. {
         let training = made();

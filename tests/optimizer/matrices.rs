@@ -78,7 +78,8 @@ fn product(left: &[f64], right: &[f64], rows: usize) -> Vec<f64> {
     let depth = left.len() / rows;
     let columns = right.len() / depth;
     let one = |at: usize| {
-        let (row, column) = (at / columns, at % columns);
+        let row = at / columns;
+        let column = at % columns;
         (0..depth)
             .map(|inner| left[row * depth + inner] * right[inner * columns + column])
             .sum()
@@ -129,7 +130,8 @@ impl Oracle {
             if nesterov { further } else { *a }
         });
         let step = orthogonal(&ahead.collect::<Vec<_>>(), self.rows);
-        let (rows, columns) = (self.rows as f64, self.columns as f64);
+        let rows = self.rows as f64;
+        let columns = self.columns as f64;
         let factor = match scale {
             StepScale::Original => (rows / columns).max(1.0).sqrt(),
             StepScale::MatchAdamW => 0.2 * rows.max(columns).sqrt(),
@@ -343,7 +345,7 @@ fn what_is_no_matrix_is_refused_by_name_and_has_an_optimizer_of_its_own() {
         assert!(message.contains(dimensions), "{message}");
         assert_eq!(value::<f32>(&kernel), before);
         assert!(muon.state(&kernel, "momentum").is_err());
-        // It takes them once nobody asks it to update what is no matrix.
+        // It takes them once nobody asks it to update anything but a matrix.
         let frozen = VariableGroup {
             frozen: true,
             ..VariableGroup::default()
@@ -355,7 +357,8 @@ fn what_is_no_matrix_is_refused_by_name_and_has_an_optimizer_of_its_own() {
     // One step, two optimizers.
     let of_kernel = gradients(1, &[&kernel], Sum);
     let of_bias = gradients(1, &[&bias], Sum);
-    let (muon, adamw) = (optimizer("muon", 0.1), optimizer("adamw", 0.1));
+    let muon = optimizer("muon", 0.1);
+    let adamw = optimizer("adamw", 0.1);
     let before = value::<f32>(&kernel);
     step(&of_kernel, 2, &[Some(&[1.0f32; 6])], &[1.0]);
     step(&of_bias, 2, &[Some(&[1.0f32; 3])], &[1.0]);

@@ -54,7 +54,7 @@ fn every_matrix_rule_divided_comes_to_the_bits_of_one_process() {
     }
 }
 
-/// All ranks refuse what is no matrix, and train on.
+/// All ranks refuse a variable that is not a matrix, and continue to train.
 #[test]
 fn what_is_no_matrix_is_refused_on_all_ranks() {
     on_ranks(&ranks(3), 1, |_, strategy| {

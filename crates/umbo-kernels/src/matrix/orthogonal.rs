@@ -87,7 +87,8 @@ impl Orthogonalization {
         }
         // The products of the shorter rows or columns are the smaller matrix.
         let is_tall = rows > columns;
-        let (side, length) = (rows.min(columns), rows.max(columns));
+        let side = rows.min(columns);
+        let length = rows.max(columns);
         for step in 0..iteration.steps {
             let [x, next] = &mut self.forms;
             let x = match is_tall && step == 0 {

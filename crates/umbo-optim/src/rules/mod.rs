@@ -256,7 +256,8 @@ pub enum StepScale {
 impl StepScale {
     /// The factor for a matrix of so many rows and columns.
     pub fn factor(self, (rows, columns): (usize, usize)) -> f64 {
-        let (rows, columns) = (rows as f64, columns as f64);
+        let rows = rows as f64;
+        let columns = columns as f64;
         match self {
             StepScale::Original => (rows / columns).max(1.0).sqrt(),
             StepScale::MatchAdamW => 0.2 * rows.max(columns).sqrt(),

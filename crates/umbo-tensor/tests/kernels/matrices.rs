@@ -102,7 +102,8 @@ fn products_have_the_bits_of_their_definition() {
         for [rows, depth, columns] in sizes {
             for numbers in Numbers::ALL {
                 let mut draw = |count| numbers.draw(&mut random, count);
-                let (left, right) = (draw(rows * depth), draw(depth * columns));
+                let left = draw(rows * depth);
+                let right = draw(depth * columns);
                 let base = draw(rows * columns);
                 let case: u32 = random.random();
                 let left = match case & 1 {
