@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo_core::error::{Result, Status};
-use umbo_core::optimizer::rules::VariableProgress;
+use umbo_core::optimizer::rules::{VariableProgress, catalogue};
 use umbo_core::optimizer::state::rows::KeptRows;
 use umbo_core::optimizer::{
     Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
@@ -124,7 +124,11 @@ fn floats(bits: &[u32]) -> Vec<f32> {
 
 impl Training {
     fn drawn(strategy: &Strategy, draws: &mut Draws) -> Training {
-        let rule = RULES[draws.below(RULES.len())];
+        let rules: Vec<&str> = catalogue::NAMES
+            .into_iter()
+            .chain(catalogue::MATRIX_RULES.map(|rule| rule.name))
+            .collect();
+        let rule = rules[draws.below(rules.len())];
         let width = 1 + draws.below(5);
         let rows = draws.below(12);
         let group = VariableGroup {

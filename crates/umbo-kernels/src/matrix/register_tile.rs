@@ -1,7 +1,8 @@
 //! The innermost loop of a product: a tile of the result that fits into the registers.
 //!
 //! Every instruction set adds each product by a fused multiply-add, which rounds once. Processors
-//! of the baseline of x86-64 have none: there it is computed in float64, and the result is bit-identical.
+//! of the baseline of x86-64 have none: there it is computed in float64, and the result is
+//! bit-identical.
 
 use crate::instruction_set::Instructions;
 
