@@ -10,7 +10,7 @@ use crate::apply::workspace::ApplyWorkspace;
 use crate::gradients::Gradients;
 use crate::gradients::contributions::Contributions;
 use crate::rules::UpdateRule;
-use crate::state::OptimizerMemory;
+use crate::state::memory::OptimizerMemory;
 use umbo_base::error::Error;
 use umbo_kernels::update::weighted_sum::Clipping;
 use umbo_tensor::values::variable::Variable;

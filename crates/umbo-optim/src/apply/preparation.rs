@@ -7,7 +7,7 @@ use crate::apply::workspace::ApplyWorkspace;
 use crate::gradients::Gradients;
 use crate::gradients::row_sums::Summing;
 use crate::rules::UpdateRule;
-use crate::state::OptimizerMemory;
+use crate::state::memory::OptimizerMemory;
 use umbo_base::error::Result;
 
 /// An apply in preparation: the optimizer's state, the gradients, and what works on them.

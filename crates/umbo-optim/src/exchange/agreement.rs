@@ -5,8 +5,8 @@ use crate::apply::sources::GradientSources;
 use crate::apply::workspace::ApplyWorkspace;
 use crate::gradients::Gradients;
 use crate::rules::UpdateRule;
-use crate::state::OptimizerMemory;
 use crate::state::average::{AverageKind, Averaging};
+use crate::state::memory::OptimizerMemory;
 use crate::state::settings::StateBits;
 use umbo_strategy::ranks::AddQuantity;
 

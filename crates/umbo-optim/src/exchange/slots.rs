@@ -1,6 +1,6 @@
 //! Gathering of state of which each rank keeps a shard.
 
-use crate::state::variable_states::{LocalSlot, part_of};
+use crate::state::stored_state::{LocalSlot, part_of};
 use umbo_base::error::Result;
 use umbo_comm::communicator::{Incoming, Outgoing};
 use umbo_strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks, zeros};

@@ -3,7 +3,7 @@
 use crate::exchange::slots;
 use crate::state::Optimizer;
 use crate::state::average::AVERAGE;
-use crate::state::variable_states::LocalSlot;
+use crate::state::stored_state::LocalSlot;
 use umbo_base::error::{Error, Result};
 use umbo_strategy::Strategy;
 use umbo_strategy::commit::exclusion::StepExclusion;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::exchange::slots;
 use crate::gradients::Gradients;
+use crate::state::Optimizer;
 use crate::state::coded::encode;
+use crate::state::memory::OptimizerMemory;
 use crate::state::slot_list::SlotList;
-use crate::state::variable_states::{FreshSlots, LocalSlot, own_part, part_of};
-use crate::state::{Optimizer, OptimizerMemory};
+use crate::state::stored_state::{FreshSlots, LocalSlot, own_part, part_of};
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
 use umbo_strategy::Strategy;

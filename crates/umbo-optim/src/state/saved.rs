@@ -9,10 +9,11 @@
 )]
 
 use crate::rules::{Running, VariableProgress};
+use crate::state::Optimizer;
+use crate::state::memory::OptimizerMemory;
 use crate::state::schedule::{NamedSchedule, PlateauState};
 use crate::state::settings::LossScaling;
-use crate::state::variable_states::{LocalSlot, part_of};
-use crate::state::{Optimizer, OptimizerMemory};
+use crate::state::stored_state::{LocalSlot, part_of};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_device::DeviceId;

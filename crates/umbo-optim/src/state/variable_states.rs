@@ -1,34 +1,26 @@
-//! The state that an optimizer keeps for each variable: its slots, running scalars, and
-//! the address of the weights.
-//!
-//! With several ranks each keeps the slots of its own part of a variable ([`VariableSharding`]),
-//! which it updates. An update by rows may change any row, so all ranks keep whole slots of a
-//! variable that is updated by rows.
+//! All variables that an optimizer keeps something for, in arrays that an apply iterates over.
 
 #![expect(
     unsafe_code,
-    reason = "spans are kept beside the tensors that they are of"
+    reason = "the tensors of slots are written under the optimizer's lock"
 )]
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-use crate::rules::{Running, Slot, UpdateRule, VariableProgress};
-use crate::state::coded::{decode, decoded, encode};
+use crate::rules::{Running, UpdateRule, VariableProgress};
+use crate::state::coded::{decode, encode};
 use crate::state::slot_list::SlotList;
+use crate::state::stored_state::{
+    FreshSlots, LocalSlot, StoredState, allocate, own_part, part_of, span,
+};
 use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::DType;
 use umbo_kernels::update::eight_bit::{CodeMap, EightBitStates};
 use umbo_kernels::view::SpanMut;
+use umbo_tensor::Tensor;
 use umbo_tensor::slab::{self, CACHE_SHIFT, Slab};
-use umbo_tensor::storage::Storage;
-use umbo_tensor::values::sharding::VariableSharding;
 use umbo_tensor::values::variable::Variable;
-use umbo_tensor::{Layout, Shape, Tensor};
-
-/// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
-const LARGE: usize = 2 << 20;
 
 /// The variables that an optimizer keeps something for, in the order of their first update. No
 /// variable is ever removed, so positions do not change. What an apply reads or writes of thousands
@@ -58,74 +50,6 @@ pub(crate) struct Variables {
     /// The spans of all slots, in the variables' order: contiguous, since an apply to many small
     /// variables iterates over them.
     slots: Vec<SpanMut<'static>>,
-}
-
-/// The state of one variable.
-pub(crate) struct StoredState {
-    /// Keeps the variable alive, and so its key from naming another.
-    variable: Variable,
-    /// The variable's two buffers, if an update has used them.
-    weights: [Option<SpanMut<'static>>; 2],
-    slots: Vec<Tensor>,
-    /// The scales of the rule's slots, which are codes then; none if all slots are in full.
-    scales: Vec<Tensor>,
-    scale_spans: Vec<SpanMut<'static>>,
-    /// The elements that the slots cover: all, or this rank's part.
-    pub(crate) shard_range: Range<usize>,
-    /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it.
-    /// The variable is not read for this: it may be one of thousands.
-    is_counted: bool,
-}
-
-/// Slots that are made for a variable, and that no state has yet.
-pub(crate) struct FreshSlots {
-    pub(crate) tensors: Vec<Tensor>,
-    /// The scales of the rule's slots, if these are codes.
-    pub(crate) scales: Vec<Tensor>,
-    /// Of slots in host memory; kernels on GPUs get addresses.
-    spans: Vec<SpanMut<'static>>,
-    scale_spans: Vec<SpanMut<'static>>,
-    shard_range: Range<usize>,
-}
-
-/// This process's part of one slot of a variable.
-pub(crate) struct LocalSlot {
-    pub(crate) variable: Variable,
-    /// The whole slot has the variable's shape; a part is contiguous.
-    pub(crate) tensor: Tensor,
-    /// If the tensor has codes: their map, and their scales.
-    pub(crate) scales: Option<(CodeMap, Tensor)>,
-    /// The range of the elements.
-    pub(crate) shard_range: Range<usize>,
-}
-
-impl LocalSlot {
-    /// Whether it is all of them.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.shard_range.len() == self.variable.shape().elements()
-    }
-
-    /// The same slot in full: decoded in new memory, if it has codes.
-    pub(crate) fn in_full(mut self) -> Result<LocalSlot> {
-        if let Some((map, scales)) = self.scales.take() {
-            self.tensor = decoded(map, &self.tensor, &scales)?;
-        }
-        Ok(self)
-    }
-
-    /// The elements that this rank updates: contiguous, or of the variable's shape if it is not
-    /// sharded.
-    pub(crate) fn own(&self) -> Result<Tensor> {
-        let Some(sharding) = self.variable.sharding() else {
-            return Ok(self.tensor.clone());
-        };
-        let own_range = sharding.own();
-        let shard_range = &self.shard_range;
-        part_of(
-            &self.tensor,
-            &(own_range.start - shard_range.start..own_range.end - shard_range.start),
-        )
-    }
 }
 
 impl Variables {
@@ -540,102 +464,4 @@ impl Variables {
         let slots = &self.slots[position * self.list.len()..][..self.list.len()];
         slots.iter().map(|slot| slot.dtype().size()).sum()
     }
-}
-
-impl StoredState {
-    /// The state, and the spans of its slots.
-    fn new(variable: &Variable, fresh: FreshSlots) -> (StoredState, Vec<SpanMut<'static>>) {
-        let state = StoredState {
-            is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
-            variable: variable.clone(),
-            weights: [None, None],
-            slots: fresh.tensors,
-            scales: fresh.scales,
-            scale_spans: fresh.scale_spans,
-            shard_range: fresh.shard_range,
-        };
-        (state, fresh.spans)
-    }
-
-    /// Whether the rule's slots are codes.
-    pub(crate) fn is_coded(&self) -> bool {
-        !self.scales.is_empty()
-    }
-
-    /// The number of elements the variable has.
-    pub(crate) fn elements(&self) -> usize {
-        self.variable.shape().elements()
-    }
-
-    /// Whether the slots are of all of them.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.shard_range.len() == self.elements()
-    }
-
-    /// Slot `index`, whatever it holds.
-    pub(crate) fn kept(&self, index: usize, list: &SlotList) -> LocalSlot {
-        let tensor = self.slots[index].clone();
-        let shard_range = self.shard_range.clone();
-        let scales = self.scales.get(index);
-        LocalSlot {
-            variable: self.variable.clone(),
-            tensor,
-            scales: scales.map(|scales| (list.maps()[index], scales.clone())),
-            shard_range,
-        }
-    }
-}
-
-/// The span of a tensor that only applies write. The owner of the tensor keeps the span, too.
-fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
-    // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only
-    // an apply with exclusive access writes it.
-    unsafe { Ok(tensor.assume_exclusive().into_span()?.held()) }
-}
-
-/// This rank's part of a variable; all of it, if no ranks divide it.
-pub(crate) fn own_part(variable: &Variable) -> Range<usize> {
-    variable
-        .sharding()
-        .map_or(0..variable.shape().elements(), VariableSharding::own)
-}
-
-/// Some elements of a contiguous tensor, as a tensor of one dimension.
-pub(crate) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
-    let row = whole.reshape(Shape::new(&[whole.shape().elements()])?)?;
-    row.slice(0, part.start, part.end, 1)
-}
-
-/// The slot's initial tensor, of this dtype and number of elements: of the variable's shape, or of
-/// a part. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB, from those of the
-/// variable, of the replicas' gradients (which are shifted the other way) and of the variable's
-/// other slots, since one pass accesses them all at once.
-fn allocate(
-    slab: &mut Slab,
-    variable: &Variable,
-    index: usize,
-    slot: &Slot,
-    (dtype, elements): (DType, usize),
-) -> Result<Tensor> {
-    const PERIOD: usize = 64 << 10;
-    let shape = match variable.shape() {
-        shape if shape.elements() == elements => shape,
-        _ => Shape::new(&[elements])?,
-    };
-    let bytes = shape.bytes(dtype)?;
-    let tensor = if bytes < LARGE {
-        slab.zeros(dtype, shape, variable.device())?
-    } else {
-        let offset = PERIOD - CACHE_SHIFT * (index + 1) % PERIOD;
-        let whole = bytes
-            .checked_add(offset)
-            .ok_or_else(|| Error::beyond_limit(format!("state '{}' of {variable:?}", slot.name)))?;
-        let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
-        Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
-    };
-    if slot.initial != 0.0 {
-        // SAFETY: the tensor is new, and shares its memory with no other.
-        unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
-    }
-    Ok(tensor)
 }
