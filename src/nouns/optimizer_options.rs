@@ -98,8 +98,9 @@ pub struct umbo_optimizer_options {
     pub average_warmup: i32,
     /// The bits of an element of the rule's states, chosen before the first update. 0: as many as
     /// the variable has. 8: those of float32 variables of 4096 or more elements have 8 bits, if the
-    /// rule has such states, as AdamW has. Such a variable has no row-sparse gradients, and on a
-    /// GPU its first apply fails with UMBO_STATUS_UNIMPLEMENTED.
+    /// rule has such states, as AdamW has. That saves memory; updates take longer. Such a variable
+    /// has no row-sparse gradients, and on a GPU its first apply fails with
+    /// UMBO_STATUS_UNIMPLEMENTED.
     pub state_bits: i64,
 }
 

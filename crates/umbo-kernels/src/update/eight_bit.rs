@@ -10,10 +10,12 @@
 //! Code 0 is 0 here, the codes of positive shares ascend from there, and those of negative ones
 //! are the complements of two of their opposites. So a state of zeros is memory of zeros.
 //!
-//! An element gets the nearest code, but with [`CodeMap::Unsigned`] only 0 gets that of 0: a
-//! second moment that vanished before its first moment would make a step that epsilon alone bounds.
+//! An element gets the nearest code, or up to rounding one that is as near, but with
+//! [`CodeMap::Unsigned`] only 0 gets that of 0: a second moment that vanished before its first
+//! moment would make a step that epsilon alone bounds.
 //! A block with an element that is not finite decodes to NaN as a whole.
 
+use std::array;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -47,21 +49,22 @@ pub struct EightBitStates<'a> {
     pub scales: &'a [SpanMut<'a>],
 }
 
-/// Cells of equal floats, by exponent and the first bits of the mantissa, of shares from 2^-22 on.
-/// Smaller shares count to the first. The finest codes are 0.9/128 apart at shares above 0.5, so
-/// that at most one boundary lies in a cell of 1/256.
-const CELLS: usize = 22 * 128 + 1;
-/// The first bits of the share of the first cell.
-const FIRST_CELL: u32 = (127 - 22) << 7;
-const DROPPED_BITS: u32 = 16;
+/// The elements that are coded at a time.
+const LANES: usize = 16;
 
-/// A map as tables.
+/// The decades of the shares, from 10^-7 on.
+const DECADES: usize = 7;
+
+/// A map as numbers.
 struct Table {
     values: [f32; 256],
-    /// For each magnitude the largest share that is nearer to it than to the next.
-    boundaries: [f32; 256],
-    /// The magnitude of the smallest share of each cell.
-    cells: [u8; CELLS],
+    /// For each decade, and for the share 1 behind them: the largest share whose nearest code lies
+    /// before it.
+    boundaries: [f32; DECADES + 1],
+    /// A share of a decade has the code `share * factor + offset`, rounded down and at most `last`.
+    factors: [f32; DECADES + 1],
+    offsets: [f32; DECADES + 1],
+    last: [f32; DECADES + 1],
 }
 
 static SIGNED: Table = Table::new(CodeMap::Signed);
@@ -69,64 +72,86 @@ static UNSIGNED: Table = Table::new(CodeMap::Unsigned);
 
 impl Table {
     const fn new(map: CodeMap) -> Table {
-        const DECADES: [f64; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
-        let mut magnitudes = [0.0; 256];
-        let mut count = 1;
+        const ENDS: [f64; DECADES] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+        let mut table = Table {
+            values: [0.0; 256],
+            boundaries: [0.0; DECADES + 1],
+            factors: [0.0; DECADES + 1],
+            offsets: [0.0; DECADES + 1],
+            last: [0.0; DECADES + 1],
+        };
+        let mut code = 1;
+        let mut before = 0.0;
         let mut decade = 0;
-        while decade < DECADES.len() {
+        while decade <= DECADES {
             let cells = match map {
+                _ if decade == DECADES => 1,
                 CodeMap::Signed => 1 << decade,
                 CodeMap::Unsigned => 2 << decade,
             };
+            if decade < DECADES {
+                let per_share = cells as f64 / (0.9 * ENDS[decade]);
+                table.factors[decade] = per_share as f32;
+                table.offsets[decade] = (code as f64 - 0.1 * ENDS[decade] * per_share) as f32;
+            } else {
+                table.offsets[decade] = code as f32;
+            }
+            table.last[decade] = (code + cells - 1) as f32;
             let mut cell = 0;
             while cell < cells {
-                let middle = (cell as f64 + 0.5) / cells as f64;
-                magnitudes[count] = DECADES[decade] * (0.1 + 0.9 * middle);
-                count += 1;
+                let share = match decade {
+                    DECADES => 1.0,
+                    _ => ENDS[decade] * (0.1 + 0.9 * (cell as f64 + 0.5) / cells as f64),
+                };
+                if cell == 0 {
+                    table.boundaries[decade] = ((before + share) / 2.0) as f32;
+                }
+                table.values[code] = share as f32;
+                if matches!(map, CodeMap::Signed) && decade < DECADES {
+                    table.values[256 - code] = -share as f32;
+                }
+                before = share;
+                code += 1;
                 cell += 1;
             }
             decade += 1;
         }
-        magnitudes[count] = 1.0;
-        let mut table = Table {
-            values: [0.0; 256],
-            boundaries: [f32::INFINITY; 256],
-            cells: [0; CELLS],
-        };
-        let mut code = 0;
-        while code <= count {
-            table.values[code] = magnitudes[code] as f32;
-            if code < count {
-                table.boundaries[code] = ((magnitudes[code] + magnitudes[code + 1]) / 2.0) as f32;
-                if matches!(map, CodeMap::Signed) && code > 0 {
-                    table.values[256 - code] = -magnitudes[code] as f32;
-                }
-            }
-            code += 1;
-        }
         if matches!(map, CodeMap::Unsigned) {
             table.boundaries[0] = 0.0;
-        }
-        let mut magnitude = 0;
-        let mut cell = 1;
-        while cell < CELLS {
-            let smallest = f32::from_bits((FIRST_CELL + cell as u32) << DROPPED_BITS);
-            while smallest > table.boundaries[magnitude] {
-                magnitude += 1;
-            }
-            table.cells[cell] = magnitude as u8;
-            cell += 1;
         }
         table
     }
 
-    /// The number of the magnitude that is nearest to a share from 0 to 1.
+    /// The codes that are nearest to these shares from 0 to 1. Every step is one of all lanes, so
+    /// that processors take it for several lanes at once.
     #[inline(always)]
-    fn magnitude(&self, share: f32) -> u8 {
-        let first_bits = share.to_bits() >> DROPPED_BITS;
-        let cell = first_bits.saturating_sub(FIRST_CELL) as usize;
-        let below = self.cells[cell.min(CELLS - 1)];
-        below.wrapping_add(u8::from(share > self.boundaries[usize::from(below)]))
+    fn codes(&self, shares: &[f32; LANES]) -> [i32; LANES] {
+        let mut factors = [self.factors[0]; LANES];
+        let mut offsets = [self.offsets[0]; LANES];
+        let mut last = [self.last[0]; LANES];
+        for decade in 1..=DECADES {
+            let boundary = self.boundaries[decade];
+            replace_beyond(shares, boundary, self.factors[decade], &mut factors);
+            replace_beyond(shares, boundary, self.offsets[decade], &mut offsets);
+            replace_beyond(shares, boundary, self.last[decade], &mut last);
+        }
+        array::from_fn(|lane| {
+            let code = shares[lane] * factors[lane] + offsets[lane];
+            let code = if code > 1.0 { code } else { 1.0 };
+            let code = if code < last[lane] { code } else { last[lane] };
+            let is_zero = shares[lane] <= self.boundaries[0];
+            let code = if is_zero { 0.0 } else { code };
+            // SAFETY: it is from 0 to 255.
+            unsafe { code.to_int_unchecked() }
+        })
+    }
+}
+
+/// Replaces by `new` what belongs to a share beyond the boundary.
+#[inline(always)]
+fn replace_beyond(shares: &[f32; LANES], boundary: f32, new: f32, present: &mut [f32; LANES]) {
+    for (present, share) in present.iter_mut().zip(shares) {
+        *present = if *share > boundary { new } else { *present };
     }
 }
 
@@ -170,6 +195,29 @@ fn decode_block(table: &Table, codes: &[u8], scale: f32, to: &mut [f32]) {
     }
 }
 
+/// The codes of elements of a block with this scale.
+#[inline(always)]
+fn lanes(map: CodeMap, values: &[f32; LANES], scale: f32) -> [u8; LANES] {
+    match map {
+        CodeMap::Unsigned => UNSIGNED
+            .codes(&values.map(|value| value / scale))
+            .map(|code| code as u8),
+        CodeMap::Signed => {
+            let positive = SIGNED.codes(&values.map(|value| (value / scale).abs()));
+            array::from_fn(|lane| {
+                // 1 has no opposite.
+                let negative = -positive[lane].min(127);
+                let is_negative = values[lane] < 0.0;
+                (if is_negative {
+                    negative
+                } else {
+                    positive[lane]
+                }) as u8
+            })
+        }
+    }
+}
+
 /// Codes one block, and returns its scale.
 #[inline(always)]
 fn encode_block(map: CodeMap, from: &[f32], codes: &mut [u8]) -> f32 {
@@ -181,20 +229,15 @@ fn encode_block(map: CodeMap, from: &[f32], codes: &mut [u8]) -> f32 {
         codes.fill(0);
         return if scale == 0.0 { scale } else { f32::NAN };
     }
-    match map {
-        CodeMap::Unsigned => {
-            for (code, value) in codes.iter_mut().zip(from) {
-                *code = UNSIGNED.magnitude((value / scale).max(0.0));
-            }
-        }
-        CodeMap::Signed => {
-            for (code, value) in codes.iter_mut().zip(from) {
-                let positive = SIGNED.magnitude((value / scale).abs());
-                // 1 has no opposite.
-                let negative = positive.min(127).wrapping_neg();
-                *code = if *value < 0.0 { negative } else { positive };
-            }
-        }
+    let (whole, rest) = from.as_chunks::<LANES>();
+    let (whole_codes, rest_codes) = codes.as_chunks_mut::<LANES>();
+    for (codes, values) in whole_codes.iter_mut().zip(whole) {
+        *codes = lanes(map, values, scale);
+    }
+    if !rest.is_empty() {
+        let mut values = [0.0; LANES];
+        values[..rest.len()].copy_from_slice(rest);
+        rest_codes.copy_from_slice(&lanes(map, &values, scale)[..rest.len()]);
     }
     scale
 }
