@@ -181,3 +181,67 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
         }
     }
 }
+
+/// On one rank the progress function fails after a step that counts, while another one cannot make
+/// the next element: that is left out on all, and the rows of later ones belong together.
+#[test]
+fn an_element_is_passed_over_by_a_rank_whose_progress_fails_meanwhile() {
+    for (failing, short) in [(0, 1), (1, 0), (2, 1), (1, 2)] {
+        for read_ahead in [0, 2] {
+            let options = DistributeOptions {
+                sharding: Sharding::Data,
+                read_ahead: Some(read_ahead),
+                ..Default::default()
+            };
+            let came = on_ranks(&ranks(3), 1, |rank, strategy| {
+                let strategy = strategy.unwrap();
+                let fails = move |value: &Value| -> Result<Value> {
+                    match value.tensor_of(0)?.to_vec::<i32>()?[0] {
+                        8 if rank == failing => Err(Error::NotFound("the third".into())),
+                        _ => Ok(value.clone()),
+                    }
+                };
+                let data = rows(0..22).batch(4, false).unwrap();
+                let data = data.map(fails, MapOptions::default()).unwrap();
+                let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                let iterator = distributed.iterator().unwrap();
+                let epoch = epoch_over(&strategy, &iterator);
+                let seen = Arc::new(Mutex::new(Vec::new()));
+                let of_step = Arc::clone(&seen);
+                let step: Arc<ReplicaFunction> = Arc::new(move |context| {
+                    let part = context.arguments()?.unwrap();
+                    let rows = part.tensor_of(0)?.to_vec::<i32>()?;
+                    of_step.lock().unwrap().push(rows);
+                    Ok(None)
+                });
+                let run =
+                    |fails: bool| {
+                        let step = OwnedCallback::of(Arc::clone(&step));
+                        let fails = |steps: u64| fails && steps == 2;
+                        epoch.run(&step, &|_, _, _| Ok(()), &mut |report, _| match fails(
+                            report.steps,
+                        ) {
+                            true => Err(Error::Internal("no progress".into())),
+                            false => Ok(()),
+                        })
+                    };
+                assert!(run(rank == short).is_err());
+                let report = run(false).unwrap();
+                assert!(report.pass_ended);
+                assert_eq!(report.steps, 3);
+                seen.lock().unwrap().clone()
+            });
+            // Each step has one batch of the data: the parts of its ranks follow each other.
+            for step in 0..came[0].len() {
+                let batch: Vec<i32> = came.iter().flat_map(|rank| rank[step].clone()).collect();
+                let first = [0, 4, 12, 16, 20][step];
+                let last = (first + 4).min(22);
+                assert_eq!(
+                    batch,
+                    (first..last).collect::<Vec<_>>(),
+                    "{failing} {short}"
+                );
+            }
+        }
+    }
+}

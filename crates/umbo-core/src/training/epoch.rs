@@ -214,8 +214,19 @@ impl Epoch<'_> {
             });
         match is_last && !flushes {
             true => error,
-            false => self.strategy.fail_to_begin(error, false),
+            false => self.fail_next_step(error, false),
         }
+    }
+
+    /// Notifies the other ranks that this rank has no element for the step that they begin, and
+    /// whether it passes over that element. If another rank does, this one does, too, also after a
+    /// limit: otherwise the ranks' next elements would not belong together.
+    fn fail_next_step(&self, error: Error, passes_over: bool) -> Error {
+        let error = self.strategy.fail_to_begin(error, passes_over);
+        if !passes_over && self.strategy.element_is_passed_over() {
+            drop(self.iterator.next());
+        }
+        error
     }
 
     /// Notifies the other ranks that this rank has no element for the step that they begin, unless
@@ -226,13 +237,7 @@ impl Epoch<'_> {
         }
         // If memory is lacking, or a limit was reached, no element is used up.
         let passes_over = !error.comes_again();
-        let error = self.strategy.fail_to_begin(error, passes_over);
-        if !passes_over && self.strategy.element_is_passed_over() {
-            // An element that another rank cannot make is also passed over here, even after a
-            // limit: otherwise the ranks' next elements would not belong together.
-            drop(self.iterator.next());
-        }
-        error
+        self.fail_next_step(error, passes_over)
     }
 
     fn check(&self) -> Result<()> {
