@@ -64,7 +64,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-windows test-musl check-macos one-sha test-conan test-loom mutants faults test-c test-large test-all \
+  test-aarch64 test-windows test-musl check-macos one-sha test-conan test-loom test-protocol mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
@@ -194,6 +194,10 @@ test-card: $(if $(SMALL),,build-c) ## Run the tests of GPU code on this machine'
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)
 	@$(if $(SMALL),,MODELS=all) $(cargo_test) --test models $(if $(SMALL),a_notified_thread)
+
+test-protocol: ## Explore the model of steps over replicas and ranks in its large sizes (5 GB of memory, some minutes)
+	@$(call section,The model of steps)
+	@$(if $(SMALL),,MODELS=all) $(cargo_test) --test protocol $(if $(SMALL),every_property,-- --nocapture)
 
 ifdef SIDE_BY_SIDE
 mutants: test-rust

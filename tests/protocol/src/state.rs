@@ -1,0 +1,378 @@
+//! A state of the model, and its form in memory: a word for each rank.
+
+/// The most ranks, and the most replicas of each.
+pub const RANKS: usize = 3;
+pub const REPLICAS: usize = 3;
+
+/// The place of a rank's caller and coordinator, which is one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Place {
+    /// Between two steps, without an element.
+    #[default]
+    Idle,
+    /// With an element, before the run.
+    Holding,
+    /// Said to all ranks: this one begins a run.
+    BeginSaid,
+    /// Said to all ranks: this one cannot begin the run.
+    BeginRefused,
+    /// Said to all ranks: this one passes over an element that it cannot make.
+    PassOverSaid,
+    /// Said to all ranks: this one got no element in time.
+    NoElementSaid,
+    /// Said to all ranks: this one ends its epoch after a step that counts.
+    ProgressSaid,
+    /// Said to all ranks: the pass of this one has ended.
+    EndSaid,
+    /// All ranks begin.
+    Begun,
+    /// Not all ranks begin; the element is still here.
+    NotBegun,
+    /// The step is open, and its coordinator waits for the replicas.
+    Running,
+    /// Said to all ranks, in a merge call: this one begins a nested run.
+    NestedSaid,
+    NestedBegun,
+    NestedRunning,
+    NestedAbandoned,
+    NestedOk,
+    NestedFailed,
+    /// All callbacks have returned in time.
+    Finished,
+    /// Voted for the commit.
+    VoteSaid,
+    /// Voted against it, with the writes still there.
+    VoteRefused,
+    Agreed,
+    Disagreed,
+    /// The step has failed here; nothing is rolled back.
+    Failing,
+    /// Voted against the commit, with the writes rolled back.
+    FailSaid,
+    /// The step was abandoned; nothing is rolled back.
+    Abandoned,
+    AbandonedSaid,
+    AbandonedAnswered,
+    /// The step had no effect; the element is still here.
+    Failed,
+    Committed,
+    /// The pass has ended on all ranks.
+    Done,
+    /// The caller has ended the training after an error.
+    Quit,
+}
+
+impl Place {
+    const ALL: [Place; 31] = [
+        Place::Idle,
+        Place::Holding,
+        Place::BeginSaid,
+        Place::BeginRefused,
+        Place::PassOverSaid,
+        Place::NoElementSaid,
+        Place::ProgressSaid,
+        Place::EndSaid,
+        Place::Begun,
+        Place::NotBegun,
+        Place::Running,
+        Place::NestedSaid,
+        Place::NestedBegun,
+        Place::NestedRunning,
+        Place::NestedAbandoned,
+        Place::NestedOk,
+        Place::NestedFailed,
+        Place::Finished,
+        Place::VoteSaid,
+        Place::VoteRefused,
+        Place::Agreed,
+        Place::Disagreed,
+        Place::Failing,
+        Place::FailSaid,
+        Place::Abandoned,
+        Place::AbandonedSaid,
+        Place::AbandonedAnswered,
+        Place::Failed,
+        Place::Committed,
+        Place::Done,
+        Place::Quit,
+    ];
+}
+
+/// The stage of a replica's callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// There is no callback, or it has returned.
+    #[default]
+    Absent,
+    /// In the mailbox of the replica's thread.
+    Posted,
+    /// Computing, before the first write.
+    Begun,
+    /// Computing, and does not return before the run has.
+    Hung,
+    /// Computing, after a write.
+    Written,
+    /// In a merge call.
+    Waiting,
+    /// Computing, after the merge call.
+    Resumed,
+    /// In a callback of a nested run, around which the replica waits.
+    NestedPosted,
+    NestedBegun,
+    NestedWritten,
+    /// The same, after the merge call around it was answered: the nested run was abandoned.
+    LateNestedPosted,
+    LateNestedBegun,
+    LateNestedWritten,
+}
+
+impl Stage {
+    const ALL: [Stage; 13] = [
+        Stage::Absent,
+        Stage::Posted,
+        Stage::Begun,
+        Stage::Hung,
+        Stage::Written,
+        Stage::Waiting,
+        Stage::Resumed,
+        Stage::NestedPosted,
+        Stage::NestedBegun,
+        Stage::NestedWritten,
+        Stage::LateNestedPosted,
+        Stage::LateNestedBegun,
+        Stage::LateNestedWritten,
+    ];
+
+    /// Whether the replica is in a callback of a nested run.
+    pub fn is_nested(self) -> bool {
+        self as u8 >= Stage::NestedPosted as u8
+    }
+
+    /// Whether the replica waits for its coordinator, as far as the outer step knows.
+    pub fn is_waiting(self) -> bool {
+        let nested = Stage::NestedPosted as u8..=Stage::NestedWritten as u8;
+        self == Stage::Waiting || nested.contains(&(self as u8))
+    }
+
+    /// The same stage of a nested run, once the merge call around it was answered.
+    pub fn released(self) -> Stage {
+        match self {
+            Stage::NestedPosted => Stage::LateNestedPosted,
+            Stage::NestedBegun => Stage::LateNestedBegun,
+            Stage::NestedWritten => Stage::LateNestedWritten,
+            Stage::Waiting => Stage::Resumed,
+            other => other,
+        }
+    }
+}
+
+/// The limit that a run has reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Limit {
+    #[default]
+    None,
+    Deadline,
+    Cancelled,
+}
+
+impl Limit {
+    const ALL: [Limit; 3] = [Limit::None, Limit::Deadline, Limit::Cancelled];
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replica {
+    pub stage: Stage,
+    /// The callback has returned an error.
+    pub failed: bool,
+    /// The replica was told to stop.
+    pub stop: bool,
+}
+
+/// A rank: its caller, its replicas, its part of central state and its input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rank {
+    pub place: Place,
+    pub limit: Limit,
+    /// A deadline will be reached, since a replica waits for it.
+    pub armed: bool,
+    /// The number of elements that were taken from the input.
+    pub position: u8,
+    /// Whether the caller has the element before `position`.
+    pub holds: bool,
+    /// The elements whose step is in central state, and those that were passed over.
+    pub applied: u8,
+    pub passed: u8,
+    /// The number of steps that count.
+    pub steps: u8,
+    /// The transaction: whether it is open, writes of which replicas it has, in the step and in
+    /// its nested run, and whether one of them is another step's.
+    pub open: bool,
+    pub staged: u8,
+    pub nested_staged: u8,
+    pub stale: bool,
+    pub poisoned: bool,
+    /// An update waits for the commit point.
+    pub deferred: bool,
+    /// A merge function has failed, or replicas have disagreed.
+    pub verdict: bool,
+    /// The ranks exchange nothing more in this step.
+    pub ended: bool,
+    /// An element is passed over, by what the ranks have said last.
+    pub passes_over: bool,
+    pub nested_failed: bool,
+    /// The abandoned steps that were not drained.
+    pub late: bool,
+    pub nested_late: bool,
+    pub replicas: [Replica; REPLICAS],
+}
+
+/// A state of all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub ranks: [Rank; RANKS],
+    /// How many failures may still come, and how many limits may still be reached.
+    pub failures: u8,
+    pub limits: u8,
+}
+
+struct Writer {
+    word: u64,
+    at: u32,
+}
+
+impl Writer {
+    fn put(&mut self, value: u8, bits: u32) {
+        debug_assert!(u32::from(value) < 1 << bits);
+        self.word |= u64::from(value) << self.at;
+        self.at += bits;
+    }
+
+    fn put_all(&mut self, flags: &[bool]) {
+        flags.iter().for_each(|&flag| self.put(u8::from(flag), 1));
+    }
+}
+
+struct Reader(u64);
+
+impl Reader {
+    fn take(&mut self, bits: u32) -> u8 {
+        let value = self.0 & ((1 << bits) - 1);
+        self.0 >>= bits;
+        value as u8
+    }
+
+    fn flag(&mut self) -> bool {
+        self.take(1) == 1
+    }
+}
+
+impl Rank {
+    fn write(&self, to: &mut Writer) {
+        to.put(self.place as u8, 5);
+        to.put(self.limit as u8, 2);
+        to.put(self.position, 2);
+        to.put(self.applied, 3);
+        to.put(self.passed, 3);
+        to.put(self.steps, 2);
+        to.put(self.staged, 3);
+        to.put(self.nested_staged, 3);
+        to.put_all(&[
+            self.armed,
+            self.holds,
+            self.open,
+            self.stale,
+            self.poisoned,
+            self.deferred,
+            self.verdict,
+            self.ended,
+            self.passes_over,
+            self.nested_failed,
+            self.late,
+            self.nested_late,
+        ]);
+        for replica in &self.replicas {
+            to.put(replica.stage as u8, 4);
+            to.put_all(&[replica.failed, replica.stop]);
+        }
+    }
+
+    fn read(from: &mut Reader) -> Rank {
+        let mut rank = Rank {
+            place: Place::ALL[usize::from(from.take(5))],
+            limit: Limit::ALL[usize::from(from.take(2))],
+            position: from.take(2),
+            applied: from.take(3),
+            passed: from.take(3),
+            steps: from.take(2),
+            staged: from.take(3),
+            nested_staged: from.take(3),
+            ..Rank::default()
+        };
+        for flag in [
+            &mut rank.armed,
+            &mut rank.holds,
+            &mut rank.open,
+            &mut rank.stale,
+            &mut rank.poisoned,
+            &mut rank.deferred,
+            &mut rank.verdict,
+            &mut rank.ended,
+            &mut rank.passes_over,
+            &mut rank.nested_failed,
+            &mut rank.late,
+            &mut rank.nested_late,
+        ] {
+            *flag = from.flag();
+        }
+        for replica in &mut rank.replicas {
+            *replica = Replica {
+                stage: Stage::ALL[usize::from(from.take(4))],
+                failed: from.flag(),
+                stop: from.flag(),
+            };
+        }
+        rank
+    }
+}
+
+/// A state in memory: no two states have the same words.
+pub type Words = [u64; RANKS];
+
+impl State {
+    pub fn pack(&self) -> Words {
+        let mut words = [0; RANKS];
+        for (rank, word) in self.ranks.iter().zip(&mut words) {
+            let mut to = Writer { word: 0, at: 0 };
+            rank.write(&mut to);
+            *word = to.word;
+        }
+        // The rank takes 53 bits.
+        words[0] |= u64::from(self.failures) << 56 | u64::from(self.limits) << 60;
+        words
+    }
+
+    pub fn unpack(words: &Words) -> State {
+        let mut state = State {
+            failures: (words[0] >> 56 & 15) as u8,
+            limits: (words[0] >> 60) as u8,
+            ..State::default()
+        };
+        for (word, rank) in words.iter().zip(&mut state.ranks) {
+            *rank = Rank::read(&mut Reader(*word));
+        }
+        state
+    }
+}
+
+#[test]
+fn places_and_stages_are_listed_in_order() {
+    for (at, place) in Place::ALL.iter().enumerate() {
+        assert_eq!(*place as usize, at);
+    }
+    for (at, stage) in Stage::ALL.iter().enumerate() {
+        assert_eq!(*stage as usize, at);
+    }
+}
