@@ -1,6 +1,7 @@
 //! `umbo doctor`: checks everything on this machine that training needs.
 
 mod speed;
+mod topology;
 
 use std::env;
 use std::fmt::Write;
@@ -19,6 +20,7 @@ use umbo_core::executor::workers;
 use umbo_core::kernels::instruction_set::Instructions;
 use umbo_core::system;
 use umbo_core::system::memory::LARGE_PAGES_COMMAND;
+use umbo_core::system::processors::Cache;
 
 use crate::arguments::{self, Bytes, number};
 use crate::bench::machine;
@@ -144,6 +146,8 @@ fn examine() -> Vec<Finding> {
             affinity::usable(),
         ),
         speed::hyperthreads(&processors::siblings_of(processors)),
+        topology::caches(&caches_of(processors)),
+        topology::memory_nodes(&system::processors::memory_nodes(), processors),
         speed::frequencies(&processors::frequencies_of(processors)),
         load(machine::load_now(), system::usage::load_averages()),
         binding(),
@@ -163,6 +167,12 @@ fn examine() -> Vec<Finding> {
         Vectors::of_processor(),
     ));
     findings
+}
+
+/// The caches of the first of these processors.
+fn caches_of(processors: &CpuSet) -> Vec<Cache> {
+    let first = processors.processors().next();
+    first.map_or_else(Vec::new, system::processors::caches)
 }
 
 /// The finding about the workers and instructions of reductions, gathers and updates.

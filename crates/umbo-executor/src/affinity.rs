@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::OnceLock;
 
+use crate::topology;
 use umbo_base::error::{Error, Result};
 use umbo_system::processors::online;
 pub use umbo_system::processors::{CpuSet, current as current_processor};
@@ -151,12 +152,27 @@ impl KeptOff {
 }
 
 /// The share of logical CPU `index` of `count` in `processors`. With enough processors, the shares
-/// are contiguous and disjoint, together they are all processors, and their sizes differ by at most
-/// one. With fewer, each share is one processor, assigned in turn. `index` is below `count`. The
-/// share of an empty set is empty.
+/// are disjoint, together they are all processors, and their sizes differ by at most one. The
+/// processors of a share are neighbours: as far as numbers allow, no core, no last cache and no
+/// memory node is divided. With fewer processors, each share is one of them, assigned in turn.
+/// `index` is below `count`. The share of an empty set is empty.
 pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
     debug_assert!(index < count, "logical CPU {index} of {count}");
-    let available = processors.count();
+    part_of(
+        topology::in_order(processors),
+        processors.count(),
+        index,
+        count,
+    )
+}
+
+/// The same of `available` processors in their order.
+fn part_of(
+    processors: impl Iterator<Item = usize>,
+    available: usize,
+    index: usize,
+    count: usize,
+) -> CpuSet {
     if available == 0 || count == 0 {
         return CpuSet::default();
     }
@@ -166,11 +182,7 @@ pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
     } else {
         (index % available, index % available + 1)
     };
-    processors
-        .processors()
-        .skip(start)
-        .take(end - start)
-        .collect()
+    processors.skip(start).take(end - start).collect()
 }
 
 /// Binds the calling thread, and the threads that it creates from now on, to these processors.
@@ -269,9 +281,14 @@ mod tests {
         processors.iter().copied().collect()
     }
 
+    /// The share on a machine whose processors are numbered as they lie.
+    fn by_number(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
+        part_of(processors.processors(), processors.count(), index, count)
+    }
+
     fn shares(processors: &CpuSet, count: usize) -> Vec<String> {
         (0..count)
-            .map(|index| share(processors, index, count).to_string())
+            .map(|index| by_number(processors, index, count).to_string())
             .collect()
     }
 
@@ -293,12 +310,13 @@ mod tests {
                 .of(&set(allowed), machine)
                 .to_string()
         };
-        assert_eq!(part(0, 2, &[0, 1, 2, 3], 4), "0-1");
-        assert_eq!(part(1, 2, &[0, 1, 2, 3], 4), "2-3");
+        let half = |index| share(&set(&[0, 1, 2, 3]), index, 2).to_string();
+        assert_eq!(part(0, 2, &[0, 1, 2, 3], 4), half(0));
+        assert_eq!(part(1, 2, &[0, 1, 2, 3], 4), half(1));
         assert_eq!(part(0, 1, &[0, 1, 2, 3], 4), "0-3");
         assert_eq!(
             part(2, 3, &[0, 1], 2),
-            "0",
+            part(0, 3, &[0, 1], 2),
             "more processes than processors"
         );
         assert_eq!(part(1, 2, &[2, 3], 4), "2-3", "bound by the launcher");
@@ -315,7 +333,7 @@ mod tests {
             let processors: CpuSet = (0..available).map(|index| index * 3 + 1).collect();
             for count in 1..=available {
                 let parts: Vec<_> = (0..count)
-                    .map(|index| share(&processors, index, count))
+                    .map(|index| by_number(&processors, index, count))
                     .collect();
                 let joined: Vec<_> = parts.iter().flat_map(CpuSet::processors).collect();
                 assert!(processors.processors().eq(joined));

@@ -27,5 +27,6 @@ pub mod shutdown;
 mod stealing;
 pub mod sync;
 pub mod thread;
+mod topology;
 pub mod wait;
 pub mod workers;

@@ -4,8 +4,19 @@ use std::{fmt, io};
 
 use crate::platform::processors::MOST;
 pub use crate::platform::processors::{
-    current, frequency, last_level_cache, model, online, online_set, siblings,
+    caches, current, frequency, last_level_cache, memory_nodes, model, online, online_set, siblings,
 };
+
+/// A cache that holds data, instructions or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// 1 for the one next to the core.
+    pub level: usize,
+    /// Its size.
+    pub bytes: usize,
+    /// The processors that share it. Empty if the system does not report them.
+    pub processors: CpuSet,
+}
 
 /// How a processor's frequency is chosen, in the system's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::{fs, io};
 
 pub use crate::posix::processors::online;
-use crate::processors::{CpuSet, Frequency};
+use crate::processors::{Cache, CpuSet, Frequency};
 
 /// The most processors that Linux can be built for. The kernel fails a call whose set is smaller
 /// than its own, and the C library's type has room for 1,024.
@@ -48,9 +48,41 @@ pub fn current() -> Option<usize> {
 /// The size in bytes of the third-level cache that the first processor uses, if the system reports
 /// it. (On some systems `sysconf` returns the sum over all caches of the socket.)
 pub fn last_level_cache() -> Option<usize> {
-    let size = text_of("cpu0/cache/index3/size")?;
-    let kibibytes: usize = size.strip_suffix('K')?.parse().ok()?;
-    kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
+    let third = caches(0).into_iter().find(|cache| cache.level == 3)?;
+    Some(third.bytes).filter(|&bytes| bytes > 0)
+}
+
+/// The caches with data that this processor uses, from the nearest on, as far as the system reports
+/// them.
+pub fn caches(processor: usize) -> Vec<Cache> {
+    let mut found: Vec<Cache> = (0..)
+        .map(|index| format!("cpu{processor}/cache/index{index}"))
+        .map_while(|folder| Some((text_of(&format!("{folder}/type"))?, folder)))
+        .filter(|(kind, _)| kind != "Instruction")
+        .filter_map(|(_, folder)| {
+            let read = |name| text_of(&format!("{folder}/{name}"));
+            let kibibytes: usize = read("size")?.strip_suffix('K')?.parse().ok()?;
+            Some(Cache {
+                level: read("level")?.parse().ok()?,
+                bytes: kibibytes.checked_mul(1024)?,
+                processors: parse(&read("shared_cpu_list")?)?,
+            })
+        })
+        .collect();
+    found.sort_by_key(|cache| cache.level);
+    found
+}
+
+/// The processors of each memory node that has some. None if the system does not report nodes.
+pub fn memory_nodes() -> Vec<CpuSet> {
+    let nodes = "/sys/devices/system/node";
+    let read = |name: String| fs::read_to_string(format!("{nodes}/{name}")).ok();
+    let Some(online) = read("online".into()).and_then(|list| parse(&list)) else {
+        return Vec::new();
+    };
+    // The list of a node that has memory alone is empty.
+    let processors = |node| parse(&read(format!("node{node}/cpulist"))?);
+    online.processors().filter_map(processors).collect()
 }
 
 /// The processors of the machine that are online, if the system reports them.
@@ -105,6 +137,21 @@ pub(super) fn parse(list: &str) -> Option<CpuSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn caches_and_nodes_have_their_processors() {
+        for processor in online_set().unwrap().processors().take(8) {
+            let caches = caches(processor);
+            assert!(caches.is_sorted_by_key(|cache| cache.level));
+            for cache in caches {
+                assert!(cache.bytes > 0 && cache.processors.contains(processor));
+            }
+        }
+        let nodes = memory_nodes();
+        let together: usize = nodes.iter().map(CpuSet::count).sum();
+        let all: CpuSet = nodes.iter().flat_map(CpuSet::processors).collect();
+        assert_eq!(all.count(), together, "no processor is in two nodes");
+    }
 
     #[test]
     fn lists_are_those_that_sets_print() {

@@ -1,11 +1,12 @@
 //! Processors, which macOS counts and keeps to itself: it tells no thread where it runs, and binds
 //! none.
 
+use std::ffi::CStr;
 use std::io;
 
 use super::parameters;
 pub use crate::posix::processors::online;
-use crate::processors::{CpuSet, Frequency};
+use crate::processors::{Cache, CpuSet, Frequency};
 
 /// More than macOS can have.
 pub const MOST: usize = 1024;
@@ -44,15 +45,33 @@ pub fn current() -> Option<usize> {
 /// The size in bytes of the last cache that the system reports: the third level of Intel's
 /// processors, and the second of Apple's, of the fast ones if they differ.
 pub fn last_level_cache() -> Option<usize> {
+    caches(0).last().map(|cache| cache.bytes)
+}
+
+/// The caches with data of a core, of the fast ones if they differ. The system does not report
+/// which processors share them.
+pub fn caches(_: usize) -> Vec<Cache> {
     let levels = [
-        c"hw.l3cachesize",
-        c"hw.perflevel0.l2cachesize",
-        c"hw.l2cachesize",
+        (1, [c"hw.perflevel0.l1dcachesize", c"hw.l1dcachesize"]),
+        (2, [c"hw.perflevel0.l2cachesize", c"hw.l2cachesize"]),
+        (3, [c"hw.perflevel0.l3cachesize", c"hw.l3cachesize"]),
     ];
-    let mut sizes = levels
+    let read = |name: &&CStr| parameters::number(name).ok().filter(|&bytes| bytes > 0);
+    levels
         .iter()
-        .filter_map(|name| parameters::number(name).ok());
-    usize::try_from(sizes.find(|&bytes| bytes > 0)?).ok()
+        .filter_map(|(level, names)| {
+            Some(Cache {
+                level: *level,
+                bytes: usize::try_from(names.iter().find_map(read)?).ok()?,
+                processors: CpuSet::default(),
+            })
+        })
+        .collect()
+}
+
+/// The memory of all machines with macOS is one node.
+pub fn memory_nodes() -> Vec<CpuSet> {
+    vec![all()]
 }
 
 /// The processors of the machine that are online.

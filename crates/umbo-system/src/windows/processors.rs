@@ -7,8 +7,9 @@ use windows_sys::Win32::Foundation::{ERROR_SUCCESS, FALSE};
 use windows_sys::Win32::System::Kernel::PROCESSOR_NUMBER;
 use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RegGetValueW};
 use windows_sys::Win32::System::SystemInformation::{
-    CACHE_RELATIONSHIP, GROUP_AFFINITY, GetLogicalProcessorInformationEx,
-    LOGICAL_PROCESSOR_RELATIONSHIP, PROCESSOR_RELATIONSHIP, RelationCache, RelationProcessorCore,
+    CACHE_RELATIONSHIP, CacheInstruction, GROUP_AFFINITY, GetLogicalProcessorInformationEx,
+    LOGICAL_PROCESSOR_RELATIONSHIP, NUMA_NODE_RELATIONSHIP, PROCESSOR_RELATIONSHIP, RelationCache,
+    RelationNumaNode, RelationProcessorCore,
 };
 use windows_sys::Win32::System::Threading::{
     ALL_PROCESSOR_GROUPS, GetActiveProcessorCount, GetActiveProcessorGroupCount, GetCurrentProcess,
@@ -17,7 +18,7 @@ use windows_sys::Win32::System::Threading::{
 };
 use windows_sys::w;
 
-use crate::processors::{CpuSet, Frequency};
+use crate::processors::{Cache, CpuSet, Frequency};
 
 /// More than Windows can have.
 pub const MOST: usize = 8192;
@@ -129,10 +130,38 @@ pub fn current() -> Option<usize> {
 /// The size in bytes of the third-level cache that the first processor uses, if the system reports
 /// it.
 pub fn last_level_cache() -> Option<usize> {
-    let sizes = of_relation(RelationCache, |record: &CACHE_RELATIONSHIP| {
-        (record.Level == 3).then_some(record.CacheSize as usize)
+    let third = caches(0).into_iter().find(|cache| cache.level == 3)?;
+    Some(third.bytes).filter(|&bytes| bytes > 0)
+}
+
+/// The caches with data that this processor uses, from the nearest on, as far as the system reports
+/// them.
+pub fn caches(processor: usize) -> Vec<Cache> {
+    let read = |record: &CACHE_RELATIONSHIP| {
+        // SAFETY: both members of the union begin with the first group's processors.
+        let group = unsafe { record.Anonymous.GroupMask };
+        (record.Type != CacheInstruction).then(|| Cache {
+            level: record.Level.into(),
+            bytes: record.CacheSize as usize,
+            processors: of_group(group.Group.into(), group.Mask as u64),
+        })
+    };
+    let all = of_relation(RelationCache, read).into_iter().flatten();
+    let mut found: Vec<Cache> = all
+        .filter(|cache| cache.processors.contains(processor))
+        .collect();
+    found.sort_by_key(|cache| cache.level);
+    found
+}
+
+/// The processors of each memory node that has some, in its first group.
+pub fn memory_nodes() -> Vec<CpuSet> {
+    let nodes = of_relation(RelationNumaNode, |record: &NUMA_NODE_RELATIONSHIP| {
+        // SAFETY: both members of the union begin with the first group's processors.
+        let group = unsafe { record.Anonymous.GroupMask };
+        of_group(group.Group.into(), group.Mask as u64)
     });
-    sizes.into_iter().flatten().find(|&bytes| bytes > 0)
+    nodes.into_iter().filter(|node| !node.is_empty()).collect()
 }
 
 /// The processors of the machine that are online.
