@@ -1,7 +1,7 @@
 """optax' tests of its aliases, such as parabola and Rosenbrock's function, with Umbo's rules in the place of optax'.
 
-And 100 steps of each rule by both, in float64. Epsilon has another place in some of optax' rules, so that it is next
-to nothing there."""
+And 100 steps of each rule by both, in float64, and of Muon, whose steps Umbo computes in float32. Epsilon has another
+place in some of optax' rules, so that it is next to nothing there."""
 import functools
 import os
 
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 from optax._src import alias, alias_test, base, utils
 
 from frame import Case, NotApplicable, close, unit_tests
@@ -132,6 +133,29 @@ def compared(name):
         close("weights", ours.weights(), np.asarray(params), 1e-11)
 
 
+# optax' words for Muon's scales; its matrices are the transposed ones. Its Nesterov's momentum corrects the bias of
+# both terms, each by its own factor, which that of PyTorch and Umbo does not.
+MUON = {"muon": {}, "muon with the size of AdamW's steps": {"consistent_rms": 0.2}}
+
+
+def muon_compared(name):
+    rate, options = 2.0**-10, {"nesterov": 0, "weight_decay": 0.125, "match_adamw": int(name != "muon")}
+    generator = np.random.default_rng(6)
+    for shape in [(5, 3), (3, 17), (8, 8), (30, 18)]:
+        with utils.x64_precision(True):
+            params = jnp.asarray(generator.uniform(0.5, 1.5, shape))
+            ours = Trainer("muon", [np.asarray(params)], options | {"learning_rate": rate})
+            theirs = optax.contrib.muon(rate, nesterov=False, weight_decay=0.125, eps=TINY, **MUON[name])
+            params = params.T
+            state, update = theirs.init(params), jax.jit(theirs.update)
+            for step in range(STEPS):
+                gradient = generator.normal(0.2, 1.0, shape) * 10.0 ** (step % 3 - 1)
+                ours.step(gradient)
+                updates, state = update(jnp.asarray(gradient.T), state, params)
+                params = optax.apply_updates(params, updates)
+            close(f"weights {shape}", ours.weights(), np.asarray(params.T), 1e-6)
+
+
 def one_at_a_time():
     """What other judges use: a stepper that is told weights and states continues as the trainer does that has them."""
     generator = np.random.default_rng(4)
@@ -153,6 +177,8 @@ def cases(small):
         yield Case("one update at a time", one_at_a_time)
     for name in ["adam", "lamb"] if small else COMPARED:
         yield Case(name, lambda name=name: compared(name))
+    for name in [] if small else MUON:
+        yield Case(name, lambda name=name: muon_compared(name))
 
     def alias_of(_, name):
         if name == "nadam":

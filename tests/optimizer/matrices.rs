@@ -3,7 +3,7 @@
 use half::f16;
 use umbo_core::device::DeviceId;
 use umbo_core::error::Status;
-use umbo_core::optimizer::LossReduction::{Mean, Sum};
+use umbo_core::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
 use umbo_core::optimizer::rules::StepScale;
 use umbo_core::optimizer::rules::catalogue::MATRIX_RULES;
 use umbo_core::optimizer::rules::muon::Muon;
@@ -17,7 +17,8 @@ use umbo_core::values::variable::Variable;
 
 use crate::allocator::refusing;
 use crate::copies::{are_current, make_copies};
-use crate::features::AVERAGES;
+use crate::features::{AVERAGES, CLIPPING};
+use crate::pairwise::pairwise;
 use crate::sets::same_in_every_set;
 use crate::setup::*;
 
@@ -205,42 +206,57 @@ fn a_hundred_steps_are_those_of_float64() {
 struct Case {
     rule: &'static str,
     settings: Settings,
+    reduction: LossReduction,
     dtype: Option<DType>,
     accumulation: u64,
     copies: bool,
+    /// Whether one gradient is not finite in some step.
+    overflow: bool,
 }
 
+/// Each two choices meet.
 fn cases() -> Vec<Case> {
-    let plain = Settings::default();
-    let clipped = Settings {
-        global_clip_norm: Some(0.5),
-        clip_value: Some(0.02),
-        weight_decay: Some(0.1),
-        averaging: AVERAGES[1],
-        ..plain
+    let dynamic = LossScaling::Dynamic {
+        initial: 8.0,
+        growth_factor: 4.0,
+        growth_interval: 2,
+        backoff_factor: 0.25,
+        minimum: 4.0,
     };
-    let scaled = Settings {
-        loss_scaling: Some(LossScaling::Fixed(8.0)),
-        non_finite: Some(NonFinite::Skip),
-        maximize: true,
-        averaging: AVERAGES[2],
-        ..plain
+    let scalings = [None, Some(LossScaling::Fixed(8.0)), Some(dynamic)];
+    let reductions = [Sum, Mean, GlobalMean];
+    let dtypes = [None, Some(DType::Float16)];
+    let choices = [
+        MATRIX_RULES.len(),
+        CLIPPING.len(),
+        scalings.len(),
+        reductions.len(),
+        dtypes.len(),
+        3,
+        2,
+        2,
+        AVERAGES.len(),
+        2,
+    ];
+    let case = |choice: Vec<usize>| Case {
+        rule: MATRIX_RULES[choice[0]].name,
+        settings: Settings {
+            global_clip_norm: CLIPPING[choice[1]].0,
+            clip_value: CLIPPING[choice[1]].1,
+            loss_scaling: scalings[choice[2]],
+            maximize: choice[9] == 1,
+            weight_decay: (choice[9] == 1).then_some(0.0625),
+            averaging: AVERAGES[choice[8]],
+            non_finite: (choice[7] == 1).then_some(NonFinite::Skip),
+            ..Settings::default()
+        },
+        reduction: reductions[choice[3]],
+        dtype: dtypes[choice[4]],
+        accumulation: 1 + choice[5] as u64,
+        copies: choice[6] == 1,
+        overflow: choice[7] == 1,
     };
-    let mut cases = Vec::new();
-    for rule in MATRIX_RULES {
-        for (at, settings) in [plain, clipped, scaled].into_iter().enumerate() {
-            for dtype in [None, Some(DType::Float16)] {
-                cases.push(Case {
-                    rule: rule.name,
-                    settings,
-                    dtype,
-                    accumulation: [1, 2, 3][(at + usize::from(dtype.is_some())) % 3],
-                    copies: (at % 2 == 0) == dtype.is_some(),
-                });
-            }
-        }
-    }
-    cases
+    pairwise(&choices).into_iter().map(case).collect()
 }
 
 /// The bits of everything after some steps in which the examples are split over the replicas.
@@ -253,7 +269,8 @@ fn trained(case: Case, replicas: usize) -> Vec<Vec<u32>> {
         row_sparse: &[],
     };
     let all = variables.clone();
-    let gradients = Gradients::new(STRATEGY, &devices(replicas), all, Mean, options).unwrap();
+    let devices = devices(replicas);
+    let gradients = Gradients::new(STRATEGY, &devices, all, case.reduction, options).unwrap();
     let optimizer = optimizer(case.rule, 0.1);
     optimizer.configure(case.settings).unwrap();
     let group = VariableGroup {
@@ -270,28 +287,38 @@ fn trained(case: Case, replicas: usize) -> Vec<Vec<u32>> {
     if case.copies {
         variables.iter().for_each(make_copies);
     }
+    // Powers of two, so that sums are exact.
+    let divisor = match case.reduction {
+        Sum => 1.0,
+        Mean => (EXAMPLES / replicas) as f32,
+        GlobalMean => 4.0 * EXAMPLES as f32,
+    };
     for number in 1..=6 {
         for replica in 0..replicas {
-            let share = EXAMPLES / replicas;
+            let examples = EXAMPLES / replicas;
+            let examples = replica * examples..(replica + 1) * examples;
             for (index, sizes) in SHAPES.iter().enumerate() {
-                let mut mean = vec![0.0; sizes[0] * sizes[1]];
-                for example in replica * share..(replica + 1) * share {
+                let mut sum = vec![0.0; sizes[0] * sizes[1]];
+                for example in examples.clone() {
                     let seed = number as usize * 64 + example * 8 + index;
-                    let one = coarse(mean.len(), seed);
-                    mean.iter_mut()
-                        .zip(one)
-                        .for_each(|(sum, one)| *sum += one / 16.0 / share as f32);
+                    let one = coarse(sum.len(), seed);
+                    let both = sum.iter_mut().zip(one);
+                    both.for_each(|(sum, one)| *sum += one / 16.0 / divisor);
+                }
+                if case.overflow && (number, replica, index) == (3, replicas - 1, 4) {
+                    sum[1] = f32::INFINITY;
                 }
                 match case.dtype {
-                    None => overwrite(&gradients, number, replica, index, &mean),
+                    None => overwrite(&gradients, number, replica, index, &sum),
                     Some(_) => {
-                        let narrow: Vec<f16> = mean.into_iter().map(f16::from_f32).collect();
+                        let narrow: Vec<f16> = sum.into_iter().map(f16::from_f32).collect();
                         overwrite(&gradients, number, replica, index, &narrow);
                     }
                 }
             }
         }
-        submit(&gradients, number, &vec![1.0; replicas]);
+        let weights = vec![(EXAMPLES / replicas) as f64; replicas];
+        submit(&gradients, number, &weights);
         gradients.commit(number);
         let options = ApplyOptions {
             measure_norm: number % 2 == 0,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions};
 use umbo_core::error::Status;
 use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::catalogue::MATRIX_RULES;
 use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, UpdateRule, apply};
 use umbo_core::strategy::{ReplicaContext, Strategy};
 use umbo_core::values::variable::Variable;
@@ -55,6 +56,8 @@ impl Drop for Folder {
 
 /// One variable is updated by rows.
 const SHAPES: [&[usize]; 5] = [&[5], &[4, 900], &[3, 700], &[0, 4], &[2048]];
+/// For rules that are for matrices alone.
+const MATRICES: [&[usize]; 5] = [&[5, 1], &[4, 900], &[37, 41], &[0, 4], &[32, 64]];
 
 struct Training {
     strategy: Strategy,
@@ -70,8 +73,13 @@ impl Training {
     }
 
     fn accumulating(strategy: Strategy, rule: Box<dyn UpdateRule>, runs: u64) -> Training {
-        let variables = make(&strategy, &SHAPES);
-        let row_sparse = [false, !rule.measures(), false, false, false];
+        let shapes = match rule.matrix_rule() {
+            None => &SHAPES,
+            Some(_) => &MATRICES,
+        };
+        let variables = make(&strategy, shapes);
+        let has_rows = !rule.measures() && rule.matrix_rule().is_none();
+        let row_sparse = [false, has_rows, false, false, false];
         let options = GradientsOptions {
             row_sparse: &row_sparse,
             accumulation_steps: runs,
@@ -151,7 +159,8 @@ fn what_ranks_save_goes_on_with_any_number_of_them() {
         (1, 6),
         (2, 3),
     ];
-    for (number, rule) in rules().enumerate() {
+    let rules = rules().chain(MATRIX_RULES.map(|rule| rule.make));
+    for (number, rule) in rules.enumerate() {
         // Each rule at some of the splits, and all splits by some rules.
         let from = [
             splits[number % splits.len()],
