@@ -38,13 +38,14 @@ const LISTS: [&str; 24] = [
 
 /// Files that name some of the rules: the modules, those that update single rows, and those that a
 /// peer has.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "crates/umbo-optim/src/rules/mod.rs",
     "include/umbo/adapters/torch/optimizer.hpp",
     "tests/engines/test_torch_tutorials.cpp",
     "tests/engines/torch_loops.hpp",
     "tests/judges/keras_optimizers.py",
     "tests/judges/optax_aliases.py",
+    "tests/judges/row_changes.py",
     "tests/judges/torch_optimizers.py",
     "tests/judges/trainer.py",
     "tests/optimizer/setup.rs",

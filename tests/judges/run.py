@@ -33,6 +33,7 @@ JUDGES = {
     "moving_averages": {"torch": "torch", "keras": "keras", "tensorflow": "tensorflow-cpu"},
     "deepspeed_adam": {"deepspeed": "deepspeed", "torch": "torch", "ninja": "ninja"},
     "optax_aliases": {"optax": "optax", "sklearn": "scikit-learn"},
+    "row_changes": {},
     "numpy_dlpack": {"pytest": "pytest", "jax": "jax"},  # and PyTorch, where another judge has installed it
     "safetensors_files": {"safetensors": "safetensors"},
     "mpi_tools": {},

@@ -31,7 +31,7 @@ class Trainer:
         self.variables = [made("variable", lib.umbo_variable_create, self.strategy, b"weights%d" % index,
                                tensor_of(np.array(array)), ffi.NULL) for index, array in enumerate(arrays)]
         self.sparse = ffi.new("int32_t[]", [int(index in sparse) for index in range(len(arrays))])
-        self.dtype = dtype
+        self.dtype, self.accumulate = dtype, accumulate
         self.gradients = self.gradients_of(range(len(arrays)), accumulate, dtype)
         self.optimizer = made("optimizer", getattr(lib, f"umbo_optimizer_create_{rule}"), self.strategy,
                               options_of(f"umbo_{rule}_options", options or {}))
@@ -45,6 +45,15 @@ class Trainer:
         variables = [self.variables[index] for index in indices]
         return made("gradients", lib.umbo_gradients_create, self.strategy, len(variables), variables,
                     lib.UMBO_LOSS_SUM, how)
+
+    def change_rows(self, kept, appended=None, index=0):
+        """A variable keeps these rows, or the first so many, and others are appended."""
+        rows = ffi.NULL if isinstance(kept, int) else ffi.new("int64_t[]", kept)
+        count = kept if isinstance(kept, int) else len(kept)
+        behind = ffi.NULL if appended is None else tensor_of(appended)
+        self.variables[index] = made("variable", lib.umbo_optimizer_change_rows, self.optimizer, self.variables[index],
+                                     count, rows, behind)
+        self.gradients = self.gradients_of(range(len(self.variables)), self.accumulate, self.dtype)
 
     def add_group(self, index, **options):
         check(lib.umbo_optimizer_add_group(self.optimizer, 1, [self.variables[index]],
