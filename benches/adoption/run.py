@@ -177,16 +177,20 @@ README_HEAD = """\
 
 
 def readme_table(document):
-    """The table of README.md: of each program its lines, those that the patch touches, and the ratios of the first machine of
-    docs/adoption.md."""
+    """The table of README.md: of each program that was measured its lines, those that the patch touches, and the ratios of the first machine of
+    docs/adoption.md with their sizes, the largest ratio first."""
     rows = []
     for kind, programs in TABLES.values():
         first = document.split(f"<!-- {kind}: tables -->")[1].split(f"<!-- {kind}: end -->")[0]
         for program in programs:
             cells = [cell.strip() for cell in counted(program).split("|")]
-            ratios = re.findall(rf"^\| {program.name}, [^|]*\|(?:[^|]*\|){{3}} ([0-9.]+) ", first, re.MULTILINE)
-            rows.append(f"| {program.shape} | {cells[3]} | {cells[-2]} | {', '.join(ratios) or '–'} |")
-    return "\n".join([README_HEAD, *rows])
+            ratios = re.findall(rf"^\| {program.name}(?:, size (\d+))?[^|]*\|(?:[^|]*\|){{3}} ([0-9.]+) ", first, re.MULTILINE)
+            shown = ", ".join(f"{ratio} ({size})" if size else ratio for size, ratio in ratios)
+            if ratios:
+                row = f"| {program.shape} | {cells[3]} | {cells[-2]} | {shown} |"
+                rows.append((max(float(ratio) for _, ratio in ratios), row))
+    rows.sort(key=lambda one: -one[0])
+    return "\n".join([README_HEAD, *(row for _, row in rows)])
 
 
 def write_readme(document):
