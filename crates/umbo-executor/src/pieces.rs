@@ -194,4 +194,76 @@ mod tests {
             }
         }
     }
+
+    /// Cuts the bytes of all pieces at two places, and looks for each element.
+    fn check_cuts(list: &[(usize, usize, usize)], cuts: &[usize]) {
+        let mut pieces = Pieces::default();
+        for &(elements, block, bytes) in list {
+            pieces.push_part(block..block + elements, block, bytes);
+        }
+        for &one in cuts {
+            for &other in cuts.iter().filter(|&&other| other >= one) {
+                let mut ends: Vec<usize> = list.iter().map(|piece| piece.1).collect();
+                for bytes in [0..one, one..other, other..pieces.bytes()] {
+                    let (pieces, worker) = (&*pieces.pieces, 0);
+                    let range = WorkerRange {
+                        pieces,
+                        worker,
+                        bytes,
+                    };
+                    for (index, part) in range.parts() {
+                        let part = part.range();
+                        assert_eq!(part.start, ends[index], "{list:?}, {one}, {other}");
+                        assert!(part.start.is_multiple_of(list[index].1));
+                        ends[index] = part.end;
+                    }
+                }
+                for (&(elements, block, _), end) in list.iter().zip(ends) {
+                    assert_eq!(end, block + elements, "{list:?}, {one}, {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_have_every_element_once_at_all_small_widths() {
+        let lists = |elements: usize, blocks: usize, bytes: Range<usize>| {
+            let sizes =
+                (0..=elements).flat_map(move |it| (1..=blocks).map(move |block| (it, block)));
+            let pieces = sizes.flat_map(|(it, block)| bytes.clone().map(move |b| (it, block, b)));
+            pieces.collect::<Vec<_>>()
+        };
+        let all = |list: &[(usize, usize, usize)]| {
+            let bytes: usize = list.iter().map(|piece| piece.0 * piece.2.max(1)).sum();
+            check_cuts(list, &(0..=bytes).collect::<Vec<_>>());
+        };
+        for one in lists(4, 3, 0..3) {
+            all(&[one]);
+            lists(4, 3, 0..3)
+                .into_iter()
+                .for_each(|other| all(&[one, other]));
+        }
+        for one in lists(2, 2, 1..3) {
+            for other in lists(2, 2, 1..3) {
+                lists(2, 2, 1..3)
+                    .into_iter()
+                    .for_each(|last| all(&[one, other, last]));
+            }
+        }
+    }
+
+    /// More bytes than a number can count, as of one array with long updates.
+    #[test]
+    fn cuts_of_the_largest_array_have_every_element_once() {
+        const MOST: usize = isize::MAX as usize;
+        for elements in [MOST / 2, MOST - 1000] {
+            for bytes in [1, 2, 3, 40, usize::MAX] {
+                let cuts = [0, 1, 64, MOST, MOST + 1, usize::MAX - 1, usize::MAX];
+                let whole = elements.saturating_mul(bytes);
+                let cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut <= whole).collect();
+                check_cuts(&[(elements, 1, bytes)], &cuts);
+                check_cuts(&[(elements, 64, bytes)], &cuts);
+            }
+        }
+    }
 }

@@ -213,13 +213,13 @@ impl Layout {
         self.checked_extent().unwrap_or(0)
     }
 
-    /// Whether the elements lie densely in row-major order.
+    /// Whether the elements lie densely in row-major order; those of an empty layout do.
     pub fn is_contiguous(&self) -> bool {
+        if self.shape.contains(&0) {
+            return true;
+        }
         let mut expected = 1isize;
         for (&size, &stride) in self.shape.iter().zip(self.strides()).rev() {
-            if size == 0 {
-                return true;
-            }
             if size != 1 {
                 if stride != expected {
                     return false;
@@ -278,7 +278,8 @@ impl Layout {
         }
         let mut layout = *self;
         layout.shape = self.shape.with_size(axis, (stop - start).div_ceil(step));
-        layout.strides[axis] = self.strides[axis].saturating_mul(step as isize);
+        let step = isize::try_from(step).unwrap_or(isize::MAX);
+        layout.strides[axis] = self.strides[axis].saturating_mul(step);
         let offset = if layout.shape.elements() == 0 {
             0
         } else {

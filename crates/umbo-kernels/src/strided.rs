@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::layout::{Layout, MAX_RANK};
 
+#[cfg(test)]
+mod tests;
+
 /// The number of elements strided loops gather at a time. They fit in the first cache.
 pub const TILE: usize = 256;
 

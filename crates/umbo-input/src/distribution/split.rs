@@ -337,4 +337,26 @@ mod tests {
             );
         }
     }
+
+    /// All batches of up to 24 rows over up to 9 replicas, also as the rest of a full batch, and
+    /// the largest.
+    #[test]
+    fn parts_have_every_row_once() {
+        let largest = [usize::MAX, usize::MAX - 1, isize::MAX as usize];
+        for replicas in 1..10 {
+            for rows in (0..25).chain(largest) {
+                let full = (0..25).chain(largest).map(Some).chain([None]);
+                let balanced = full.map(|full| Shares::Balanced { full });
+                for shares in balanced.chain([Shares::Ceiling]) {
+                    let mut end = 0;
+                    for replica in 0..replicas {
+                        let (start, stop) = shares.part(rows, replica, replicas);
+                        assert!(start == end && stop >= start, "{rows} of {replicas}");
+                        end = stop;
+                    }
+                    assert_eq!(end, rows, "{rows} of {replicas}");
+                }
+            }
+        }
+    }
 }

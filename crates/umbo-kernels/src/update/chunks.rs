@@ -188,3 +188,53 @@ pub(super) fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] 
             .fold(0.0, |total, sums| total + of_chunk(&sums[index]))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(chunks: Chunks, most: usize) {
+        assert!(chunks.count() <= most, "{chunks:?}");
+        let mut end = 0;
+        for chunk in 0..chunks.count() {
+            let range = chunks.range(chunk);
+            assert_eq!(range.start, end, "{chunks:?}");
+            assert!(!range.is_empty() && range.len() <= chunks.size);
+            end = range.end;
+        }
+        assert_eq!(end, chunks.elements, "{chunks:?}");
+    }
+
+    /// The numbers of elements up to where chunks grow, then around each multiple of what all
+    /// chunks of a size hold, and the largest.
+    #[test]
+    fn chunks_have_every_element_once() {
+        let full = MOST_CHUNKS * TILE;
+        let around = (16..200).flat_map(|times| full * times - 2..full * times + 3);
+        let largest = isize::MAX as usize - 2..isize::MAX as usize + 1;
+        for elements in (0..3 * SMALLEST_CHUNK).chain(around).chain(largest) {
+            let chunks = Chunks::of(elements);
+            assert!(chunks.size.is_multiple_of(TILE));
+            check(chunks, MOST_CHUNKS);
+        }
+        for size in [1, 2, 3, SMALLEST_CHUNK] {
+            (0..50).for_each(|count| check(Chunks::each(count * size, size), count));
+        }
+    }
+
+    #[test]
+    fn tiles_have_every_element_once() {
+        for elements in 0..3 * SMALLEST_CHUNK / 2 {
+            let chunks = Chunks::of(elements);
+            let tiles = (0..chunks.count()).flat_map(|chunk| chunks.tiles_of(chunk));
+            let mut end = 0;
+            for tile in tiles {
+                assert_eq!(tile.start, end);
+                assert!(tile.start.is_multiple_of(TILE) && (1..=TILE).contains(&tile.len()));
+                end = tile.end;
+            }
+            assert_eq!(end, elements);
+            check(Chunks::tiles(elements), elements.div_ceil(TILE));
+        }
+    }
+}

@@ -332,3 +332,67 @@ impl ShardedVariable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(sharding: VariableSharding, elements: usize) -> ShardedVariable {
+        ShardedVariable {
+            index: 0,
+            dtype: DType::Float32,
+            sent: WireForm::Sum,
+            sharding,
+            elements,
+            receive_buffer: None,
+        }
+    }
+
+    /// The ranges of a rank, of up to three variables of up to four tiles, in rounds of up to three
+    /// tiles and a part of one: each element of its parts once, in order.
+    #[test]
+    fn rounds_have_every_element_once_at_all_small_widths() {
+        let sizes: Vec<usize> = (0..4)
+            .flat_map(|tiles| [0, 1, TILE - 1].map(|rest| tiles * TILE + rest))
+            .collect();
+        let mut lists: Vec<Vec<usize>> = Vec::new();
+        for &one in &sizes {
+            for &other in &sizes {
+                lists.push(vec![one, other]);
+                lists.extend([0, 1, TILE + 1].map(|last| vec![one, other, last]));
+            }
+        }
+        let most = [TILE + 1, 2 * TILE - 1, 2 * TILE, 2 * TILE + 1, 3 * TILE];
+        for (list, ranks) in lists
+            .iter()
+            .flat_map(|list| [1, 2, 3].map(|ranks| (list, ranks)))
+        {
+            let mut loads = Loads::new(ranks);
+            let divide = |&elements: &usize| variable(loads.divide(0, elements, 4), elements);
+            let items: Vec<ShardedVariable> = list.iter().map(divide).collect();
+            for (rank, most) in (0..ranks).flat_map(|rank| most.map(|most| (rank, most))) {
+                check_rounds(&items, rank, most);
+            }
+        }
+    }
+
+    fn check_rounds(items: &[ShardedVariable], rank: usize, most: usize) {
+        let ranges = shard_ranges(items, rank, most);
+        let mut ends: Vec<usize> = items.iter().map(|it| it.sharding.of(rank).start).collect();
+        let (mut round, mut in_round, mut tiles, mut item) = (0, 0, 0, 0);
+        for range in &ranges {
+            assert!(range.round == round || range.round == round + 1);
+            in_round = range.range.len() + if range.round == round { in_round } else { 0 };
+            round = range.round;
+            assert!(in_round <= most && range.item >= item && !range.range.is_empty());
+            item = range.item;
+            assert_eq!(range.range.start, ends[item]);
+            assert!(range.range.start.is_multiple_of(TILE));
+            ends[item] = range.range.end;
+            assert_eq!(range.first_tile, tiles);
+            tiles += range.range.len().div_ceil(TILE);
+        }
+        let expected = items.iter().map(|it| it.sharding.of(rank).end);
+        assert!(ends.into_iter().eq(expected));
+    }
+}

@@ -110,4 +110,36 @@ mod tests {
             }
         }
     }
+
+    /// All numbers of up to twelve tiles over up to six ranks, from all loads of a tile more or
+    /// less, and the largest variables.
+    #[test]
+    fn parts_have_every_element_once_at_all_small_widths() {
+        let largest = isize::MAX as usize;
+        let small = (0..12).flat_map(|tiles| [0, 1, TILE - 1].map(|rest| tiles * TILE + rest));
+        let all: Vec<usize> = small
+            .chain([largest - TILE, largest - 1, largest])
+            .collect();
+        for (ranks, loaded) in (1..7).flat_map(|ranks| (0..1 << ranks).map(move |at| (ranks, at))) {
+            for &elements in &all {
+                let load = |rank| u64::from(loaded >> rank & 1 == 1) * TILE as u64;
+                let mut loads = Loads((0..ranks).map(load).collect());
+                let before = loads.0.clone();
+                let divided = loads.divide(0, elements, 1);
+                let mut end = 0;
+                for (rank, part) in divided.parts().enumerate() {
+                    assert_eq!(part, divided.of(rank));
+                    assert_eq!(part.start, end);
+                    assert!(part.is_empty() || part.start.is_multiple_of(TILE));
+                    assert_eq!(loads.0[rank] - before[rank], part.len() as u64);
+                    end = part.end;
+                }
+                assert_eq!(end, elements);
+                let parts = divided.parts();
+                let tiles: Vec<usize> = parts.map(|part| part.len().div_ceil(TILE)).collect();
+                let (least, most) = (tiles.iter().min(), tiles.iter().max());
+                assert!(most.unwrap() - least.unwrap() <= 1, "{divided:?}");
+            }
+        }
+    }
 }
