@@ -66,7 +66,7 @@ if(PROGRAM)
   get_filename_component(stem "${PROGRAM}" NAME_WE)
   execute_process(
     COMMAND "${C_COMPILER}" -std=c99 ${warnings} -include umbo/umbo.h "-I${WORK_DIR}" "${PROGRAM}" -o "${WORK_DIR}/${stem}"
-            "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}" -lm
+            "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}" -lm -ldl
     RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${DOCUMENT}: ${PROGRAM} does not compile")
