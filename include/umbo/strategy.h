@@ -143,11 +143,18 @@ typedef struct umbo_strategy_options {
    * differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
    */
   int64_t fingerprint_interval;
+  /**
+   * 1: every rank keeps all state of optimizers, so that ranks can die, leave and join: each can
+   * call umbo_checkpoint_save_to_memory() for itself, also after a failure of the communicator,
+   * and umbo_checkpoint_restore_from_ranks() on other ranks. Updates must be a part of the step
+   * whose gradients they take. 0: ranks divide the state. The same on all ranks.
+   */
+  int32_t elastic;
 } umbo_strategy_options;
 
 #define umbo_strategy_options_defaults \
   UMBO_STRUCT_SIZE(umbo_strategy_options), 0, NULL, 0, NULL, 0, 1, 0, NULL, NULL, NULL, NULL, \
-    NULL, 0, 0
+    NULL, 0, 0, 0
 #define UMBO_STRATEGY_OPTIONS_INIT { umbo_strategy_options_defaults }
 
 /**
@@ -158,7 +165,7 @@ typedef struct umbo_strategy_options {
  * - UMBO_STATUS_INVALID_ARGUMENT: a device named twice, or an option out of range.
  * - UMBO_STATUS_NOT_FOUND: no such device.
  * - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used.
- * - UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about `replicas_in_sync`.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about `replicas_in_sync` or `elastic`.
  *
  * Device names may be "CPU:1", "/cpu:1", "/device:CPU:1" or
  * "/job:localhost/replica:0/task:0/device:CPU:1". It starts a thread for each replica but the

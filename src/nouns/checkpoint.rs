@@ -238,7 +238,11 @@ pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_
 /// @param[out] length How many bytes they are, also if they do not fit.
 /// @return As umbo_checkpoint_save(), or:
 /// - UMBO_STATUS_OUT_OF_RANGE: they are more than `capacity`, and nothing is written.
-/// - UMBO_STATUS_UNIMPLEMENTED: there are several ranks, each of which writes a file.
+/// - UMBO_STATUS_UNIMPLEMENTED: there are several ranks, each of which writes a file, and the
+///   strategy is not `elastic`; or it is, and an iterator has a position of its own on each rank.
+///
+/// With `elastic` of umbo_strategy_options each rank calls it for itself, also after a failure of
+/// the communicator, and gets all state as it is after the last step that has counted.
 ///
 /// A call with a capacity of 0 asks for the size. It changes with what is saved: what gradients
 /// have accumulated, and strings.
@@ -269,4 +273,26 @@ pub fn umbo_checkpoint_restore_from_memory(
     // SAFETY: the caller promises as many bytes.
     let data = unsafe { array(data.cast::<u8>(), Count::new(bytes as i64, "bytes"), "data") }?;
     checkpoint.restore_from_memory(data)
+}
+
+/// Restores everything that was added from what ranks have in memory: that of the rank with the
+/// most steps, which is sent to those that have less or nothing.
+///
+/// @param[in] data What umbo_checkpoint_save_to_memory() has written on this rank. NULL if it has
+///   nothing, as one that joins.
+/// @param[in] bytes How many bytes they are.
+/// @return As umbo_checkpoint_restore(), or UMBO_STATUS_NOT_FOUND: no rank has anything, as at the
+///   beginning of a training; nothing has changed.
+///
+/// Collective. The ranks and their replicas may be others, and more or fewer, than when it was
+/// saved.
+#[c_call(get(checkpoint))]
+pub fn umbo_checkpoint_restore_from_ranks(
+    checkpoint: *mut umbo_checkpoint,
+    data: *const c_void,
+    bytes: usize,
+) {
+    // SAFETY: the caller promises as many bytes.
+    let data = unsafe { array(data.cast::<u8>(), Count::new(bytes as i64, "bytes"), "data") }?;
+    checkpoint.restore_from_ranks(data)
 }

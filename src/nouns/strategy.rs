@@ -57,6 +57,11 @@ pub struct umbo_strategy_options {
     /// The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they
     /// differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
     pub fingerprint_interval: i64,
+    /// 1: every rank keeps all state of optimizers, so that ranks can die, leave and join: each can
+    /// call umbo_checkpoint_save_to_memory() for itself, also after a failure of the communicator,
+    /// and umbo_checkpoint_restore_from_ranks() on other ranks. Updates must be a part of the step
+    /// whose gradients they take. 0: ranks divide the state. The same on all ranks.
+    pub elastic: i32,
 }
 
 /// Creates a strategy.
@@ -66,7 +71,7 @@ pub struct umbo_strategy_options {
 /// - UMBO_STATUS_INVALID_ARGUMENT: a device named twice, or an option out of range.
 /// - UMBO_STATUS_NOT_FOUND: no such device.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about `replicas_in_sync`.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about `replicas_in_sync` or `elastic`.
 ///
 /// Device names may be "CPU:1", "/cpu:1", "/device:CPU:1" or
 /// "/job:localhost/replica:0/task:0/device:CPU:1". It starts a thread for each replica but the
@@ -128,6 +133,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         communicator,
         strict: flag(given.strict, "options.strict")?,
         fingerprint_interval: natural(given.fingerprint_interval, "options.fingerprint_interval")?,
+        elastic: flag(given.elastic, "options.elastic")?,
     })
 }
 

@@ -103,6 +103,9 @@ void loads_from_memory() {
     one.step();
     other.checkpoint.restore_from_memory(one.checkpoint.save_to_memory());
     CHECK(other.values() == one.values() && other.optimizer.info().iterations == 1);
+    one.step();
+    other.checkpoint.restore_from_ranks(one.checkpoint.save_to_memory());
+    CHECK(other.values() == one.values() && other.optimizer.info().iterations == 2);
     const std::vector<std::uint8_t> weights = one.checkpoint.save_weights_to_memory();
     other.step();
     umbo::load_weights_options options;

@@ -106,7 +106,7 @@ void the_others() {
                &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy,
                &strategy::strict,
                &strategy::communicator, &strategy::fingerprint_interval,
-               &strategy::replicas_in_sync));
+               &strategy::replicas_in_sync, &strategy::elastic));
     using run = umbo_run_options;
     const run of_run = UMBO_RUN_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::run_options{}), of_run, &run::timeout_seconds, &run::cancellation,

@@ -6,6 +6,7 @@ mod agreement;
 mod damaged;
 mod differing;
 mod dividing;
+mod elastic;
 mod engine;
 mod failures;
 mod file_epochs;

@@ -5,6 +5,7 @@
 //! - `atomic`: a file that exists as a whole or not at all. `header`, `metadata`: the file format;
 //!   `numbers`: the numbers in it. `snapshot`: the contents of a file; `writer`, [`reader`]: files;
 //!   `source`: the bytes of a file, or memory; `memory`: checkpoints in memory of the caller;
+//!   `furthest`: the state of the rank that is furthest, for all ranks;
 //!   `parts`: the files of several ranks. `wanted`: which tensors are read; `loading`: reading many
 //!   at once.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors, numbers, strings.
@@ -32,6 +33,7 @@ pub mod bundle;
 mod claimed_folders;
 mod conversion;
 mod folder;
+mod furthest;
 mod header;
 mod held_folder;
 mod index_file;

@@ -13,13 +13,15 @@ impl Checkpoint {
     /// Writes the bytes to `memory` that [`Checkpoint::save`] would write to a file, and returns
     /// their number. If they are more than fit there, nothing is written.
     ///
-    /// UNIMPLEMENTED with several ranks, each of which writes a file. Otherwise as
-    /// [`Checkpoint::save`].
+    /// With several ranks UNIMPLEMENTED, unless they are elastic: then each rank may do so for
+    /// itself, also after a failure of the communicator, and the bytes are those that one process
+    /// alone would write. Otherwise as [`Checkpoint::save`].
     pub fn save_to_memory(&self, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
-        if !self.strategy().ranks().is_alone() {
+        let ranks = self.strategy().ranks();
+        if !ranks.is_alone() && !ranks.are_elastic() {
             return Err(Error::Unimplemented(
                 "a checkpoint of several ranks in memory: each rank writes its part to a file; \
-                 save to a file"
+                 save to a file, or make the strategies elastic"
                     .into(),
             ));
         }

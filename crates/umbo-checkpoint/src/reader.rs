@@ -259,6 +259,11 @@ impl CheckpointFile<'_> {
         })
     }
 
+    /// The checksum that stands for all its contents.
+    pub(super) fn checksum(&self) -> Option<Crc32> {
+        self.metadata.as_ref().map(|metadata| metadata.crc32)
+    }
+
     /// A manager's notes in the file.
     pub(super) fn notes(&self) -> Option<&ManagerNotes> {
         self.metadata.as_ref()?.checkpoint.manager.as_ref()

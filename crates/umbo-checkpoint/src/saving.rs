@@ -18,7 +18,7 @@ use serde_json::Map;
 use crate::bundle::{Checkpoint, Entries, names_of, owns};
 use crate::metadata::{ManagerNotes, SavedObject};
 use crate::objects::variable::value_of;
-use crate::saveable::{Names, ObjectRecord, Saveable, full_name};
+use crate::saveable::{ObjectRecord, Saveable, full_name};
 use crate::snapshot::Snapshot;
 use crate::writer::replace;
 use umbo_base::error::{Error, Result};
@@ -26,6 +26,15 @@ use umbo_base::observe::log::{self, Level};
 use umbo_optim::Gradients;
 use umbo_strategy::context::strict_callbacks::mistake;
 use umbo_tensor::Tensor;
+
+/// The ranks that save.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Savers {
+    /// All of them together, each what it keeps.
+    AllRanks,
+    /// This one, which exchanges nothing and saves everything.
+    ThisRank,
+}
 
 impl Checkpoint {
     /// Copies all state between two steps: waits for the step in progress. The positions of
@@ -41,7 +50,7 @@ impl Checkpoint {
     /// and its position in data of its own.
     pub fn snapshot(&self) -> Result<Snapshot> {
         // SAFETY: copies are taken.
-        unsafe { self.recorded(false, Ok) }
+        unsafe { self.recorded(Savers::AllRanks, false, Ok) }
     }
 
     /// Calls `take` with all state, as it is between two steps, before the next step can begin. If
@@ -52,6 +61,7 @@ impl Checkpoint {
     /// If it shares, `take` drops the snapshot.
     unsafe fn recorded<R>(
         &self,
+        savers: Savers,
         shares: bool,
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
@@ -59,7 +69,7 @@ impl Checkpoint {
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
-            let is_first = self.strategy().rank() == 0;
+            let rank = self.strategy().rank();
             for (name, object) in &entries {
                 if object.may_call_back() != calls_back {
                     continue;
@@ -70,7 +80,11 @@ impl Checkpoint {
                     // promises.
                     unsafe { record.share_state_of(self.strategy().id()) };
                 }
-                save_entry(name, &**object, &names, record, is_first, snapshot)?;
+                let saved = object.save(&names, &mut record);
+                saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
+                check_common(savers, name, &**object, &record)?;
+                let is_first = rank == 0 || savers == Savers::ThisRank;
+                add_entry(name, object.kind(), record, is_first, snapshot);
             }
             Ok(())
         };
@@ -82,8 +96,6 @@ impl Checkpoint {
         // caller.
         let mut applied = Vec::new();
         let quiet = self.strategy().lock_between_steps()?;
-        // If this fails on one rank, it fails on all.
-        self.strategy().begin_series(0);
         let saved = called
             .and_then(|()| check_applied(&entries, &mut applied))
             .and_then(|()| save(false, &mut snapshot))
@@ -92,7 +104,14 @@ impl Checkpoint {
                 Some(warning) if self.strategy().is_strict() => Err(mistake(warning)),
                 _ => Ok(()),
             });
-        self.strategy().agree(saved)?;
+        match savers {
+            Savers::ThisRank => saved?,
+            // If this fails on one rank, it fails on all.
+            Savers::AllRanks => {
+                self.strategy().begin_series(0);
+                self.strategy().agree(saved)?;
+            }
+        }
         snapshot.steps = quiet.steps();
         let warning = snapshot.warning.take();
         snapshot.sort();
@@ -122,17 +141,22 @@ impl Checkpoint {
         if self.strategy().ranks().is_alone() {
             let begin = |snapshot: Snapshot| noted(snapshot).begin(path);
             // SAFETY: the snapshot is dropped when it is written.
-            return replace(unsafe { self.recorded(true, begin) }?);
+            return replace(unsafe { self.recorded(Savers::AllRanks, true, begin) }?);
         }
         let begin = |snapshot: Snapshot| noted(snapshot).write_part(self.strategy(), path);
         // SAFETY: the snapshot is dropped when it is written.
-        unsafe { self.recorded(true, begin) }?.finish()
+        unsafe { self.recorded(Savers::AllRanks, true, begin) }?.finish()
     }
 
     /// Calls `write` with all state, as it is between two steps, before the next step can begin.
+    /// Of elastic ranks each does so for itself, also when they cannot meet any more.
     pub(super) fn with_state<R>(&self, write: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
+        let savers = match self.strategy().ranks().are_elastic() {
+            true => Savers::ThisRank,
+            false => Savers::AllRanks,
+        };
         // SAFETY: the snapshot is dropped when it is written.
-        unsafe { self.recorded(true, |snapshot| write(&snapshot)) }
+        unsafe { self.recorded(savers, true, |snapshot| write(&snapshot)) }
     }
 
     /// Calls `write` with the variables alone, before the next step can begin. It drops the
@@ -179,17 +203,32 @@ impl ObjectRecord {
     }
 }
 
-/// Adds the state of one object.
-fn save_entry(
+/// Fails if one rank is to save for all what each has for itself.
+fn check_common(
+    savers: Savers,
     name: &str,
     object: &dyn Saveable,
-    names: &Names,
+    record: &ObjectRecord,
+) -> Result<()> {
+    match record.properties_of_rank.keys().next() {
+        Some(property) if savers == Savers::ThisRank => Err(Error::Unimplemented(format!(
+            "the {property} of {} '{name}', which each rank has for itself and takes with it when \
+             it leaves: leave the {} out of this checkpoint, or have all ranks read the same data",
+            object.kind(),
+            object.kind()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Adds the state of one object.
+fn add_entry(
+    name: &str,
+    kind: &str,
     mut record: ObjectRecord,
     is_first: bool,
     snapshot: &mut Snapshot,
-) -> Result<()> {
-    let saved = object.save(names, &mut record);
-    saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
+) {
     snapshot.warning = snapshot.warning.take().or(record.warning);
     for (part, sharding) in record.sharded {
         snapshot
@@ -208,11 +247,10 @@ fn save_entry(
         properties.append(&mut record.properties);
     }
     if is_first || !properties.is_empty() {
-        let kind = object.kind().to_owned();
+        let kind = kind.to_owned();
         let saved = SavedObject { kind, properties };
         snapshot.objects.insert(name.to_owned(), saved);
     }
-    Ok(())
 }
 
 /// Fails if an optimizer would be saved without contributions that belong to its next update.

@@ -226,6 +226,14 @@ public:
         return check(umbo_checkpoint_restore_from_memory(get(), all.data(), all.size()));
     }
 
+    // Each rank gives what its save_to_memory() has returned, or nothing if it joins; all get that with the most steps.
+    // UMBO_STATUS_NOT_FOUND: no rank has anything.
+    template <class Bytes>
+    returned<void> restore_from_ranks(const Bytes &bytes) const {
+        UMBO_DETAIL_LET(all, detail::all_bytes_of(bytes));
+        return check(umbo_checkpoint_restore_from_ranks(get(), all.data(), all.size()));
+    }
+
     // The bytes of the file that save_weights() would write.
     returned<std::vector<std::uint8_t>> save_weights_to_memory(const save_weights_options &how = {}) const {
         const umbo_save_weights_options options = detail::to_c(how);

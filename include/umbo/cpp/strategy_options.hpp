@@ -51,6 +51,7 @@ struct strategy_options {
     std::int64_t fingerprint_interval = 0; // steps after which ranks compare weights; 0: never
     // Those of all ranks, whatever the number of devices; 0: one for each compute device.
     std::int64_t replicas_in_sync = 0;
+    bool elastic = false; // every rank keeps all state, so that ranks can die, leave and join
 };
 
 struct run_options {
@@ -105,6 +106,7 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     raw.strict = how.strict ? 1 : 0;
     raw.fingerprint_interval = how.fingerprint_interval;
     raw.replicas_in_sync = how.replicas_in_sync;
+    raw.elastic = how.elastic ? 1 : 0;
     return raw;
 }
 

@@ -170,6 +170,16 @@ const RECIPES: &[(&str, &str, &str)] = &[
         "checkpoint_length",
     ),
     (
+        "umbo_checkpoint_restore_from_ranks",
+        "data",
+        "checkpoint_bytes",
+    ),
+    (
+        "umbo_checkpoint_restore_from_ranks",
+        "bytes",
+        "checkpoint_length",
+    ),
+    (
         "umbo_checkpoint_load_weights_from_memory",
         "data",
         "checkpoint_bytes",
@@ -285,6 +295,7 @@ const NEED_NEW_OBJECTS: &[&str] = &[
     "umbo_checkpoint_restore",
     "umbo_checkpoint_load_weights",
     "umbo_checkpoint_restore_from_memory",
+    "umbo_checkpoint_restore_from_ranks",
     "umbo_checkpoint_load_weights_from_memory",
 ];
 

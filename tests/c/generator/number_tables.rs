@@ -152,6 +152,11 @@ pub const OTHER_ANSWERS: &[(&str, &str, &str)] = &[
         "UMBO_STATUS_DATA_LOSS",
     ),
     (
+        "umbo_checkpoint_restore_from_ranks",
+        "bytes",
+        "UMBO_STATUS_DATA_LOSS",
+    ),
+    (
         "umbo_checkpoint_load_weights_from_memory",
         "bytes",
         "UMBO_STATUS_DATA_LOSS",

@@ -74,6 +74,13 @@ pub fn apply_with(
         strategy.defer(Box::new(action))?;
         return Ok(Applied::Deferred);
     }
+    if strategy.is_elastic() {
+        // Gradients between their run and their apply would die with the ranks that have them.
+        return Err(Error::precondition(
+            "optimizer: with an elastic strategy an update is a part of the step whose gradients \
+             it takes: apply in the callback, or train with umbo_train_epoch()",
+        ));
+    }
     let mut action = ApplyAction::new(optimizer, gradients).with(options);
     strategy.change(&mut action)?;
     Ok(Applied::Done(action.report()))

@@ -137,12 +137,17 @@ impl Gradients {
         let mut replicas = Vec::new();
         let of_strategy = Strategy::with_id(strategy);
         let is_strict = of_strategy.as_ref().is_some_and(Strategy::is_strict);
-        let is_fixed = of_strategy.is_some_and(|strategy| strategy.ranks().has_fixed_replicas());
-        if options.accumulation_steps > 1 && is_fixed {
+        let refuses_runs =
+            of_strategy
+                .as_ref()
+                .and_then(|strategy| match strategy.ranks().has_fixed_replicas() {
+                    true => Some("replicas_in_sync over several ranks"),
+                    false => strategy.is_elastic().then_some("an elastic strategy"),
+                });
+        if let Some(refusing) = refuses_runs.filter(|_| options.accumulation_steps > 1) {
             return Err(Error::Unimplemented(format!(
-                "accumulation_steps: {0}, with replicas_in_sync over several ranks; give {0} \
-                 times as many replicas in sync, and batches as many times as large, which has \
-                 the same sums",
+                "accumulation_steps: {0}, with {refusing}; give {0} times as many replicas in \
+                 sync, and batches as many times as large, which has the same sums",
                 options.accumulation_steps
             )));
         }

@@ -351,9 +351,9 @@ impl Collective<'_> {
         )
     }
 
-    /// Replaces `bytes` by those of rank 0.
-    pub fn broadcast(&mut self, bytes: &mut [u8]) -> Result<()> {
-        self.exchange(bytes.len(), 0, EngineCall::Broadcast { bytes, root: 0 })
+    /// Replaces `bytes` by those of rank `root`.
+    pub fn broadcast(&mut self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        self.exchange(bytes.len(), 0, EngineCall::Broadcast { bytes, root })
     }
 
     /// Makes a call of this many sent and received bytes, unless there are none on any rank. If it

@@ -22,6 +22,8 @@ pub struct Ranks {
     /// Whether the global replica count is fixed, so that the bits of a step must not depend on
     /// how replicas are distributed over ranks.
     pub(super) is_fixed: bool,
+    /// Whether every rank keeps all state, so that ranks can die, leave and join.
+    pub(super) is_elastic: bool,
     pub(super) series: Mutex<Series>,
     pub(super) totals: Mutex<AllTotals>,
     /// The number of bytes of sharded variables each rank has.
@@ -35,16 +37,17 @@ impl Ranks {
             &(Arc::new(Alone) as _),
             Arc::default(),
             vec![replicas],
-            false,
+            (false, false),
         ))
     }
 
-    /// The ranks of `engine`, whose state is `turn`, with so many replicas each.
+    /// The ranks of `engine`, whose state is `turn`, with so many replicas each. The flags are
+    /// `is_fixed` and `is_elastic`.
     pub(super) fn of(
         engine: &Arc<dyn Communicator>,
         turn: Arc<Mutex<CommunicatorState>>,
         replicas: Vec<usize>,
-        is_fixed: bool,
+        (is_fixed, is_elastic): (bool, bool),
     ) -> Ranks {
         Ranks {
             engine: Arc::clone(engine),
@@ -52,6 +55,7 @@ impl Ranks {
             tag: 0,
             replicas,
             is_fixed,
+            is_elastic,
             series: Mutex::default(),
             totals: Mutex::default(),
             loads: Mutex::new(Loads::new(engine.size())),
@@ -102,6 +106,12 @@ impl Ranks {
     /// same bits for every number of them.
     pub fn has_fixed_replicas(&self) -> bool {
         self.is_fixed && !self.is_alone()
+    }
+
+    /// Whether there are several ranks, each of which keeps all state: they can die, leave and
+    /// join.
+    pub fn are_elastic(&self) -> bool {
+        self.is_elastic && !self.is_alone()
     }
 
     /// The global id of this rank's first replica.

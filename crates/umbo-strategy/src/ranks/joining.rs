@@ -21,11 +21,13 @@ impl Ranks {
     /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
     /// strategy as this one has; and what was made. `about` says how many replicas it has, and
     /// a number that no other strategy of this rank has. `in_sync` is how many replicas there
-    /// are to be on all ranks together, if that count is fixed.
+    /// are to be on all ranks together, if that count is fixed; `is_elastic` says whether ranks
+    /// can die, leave and join.
     pub(crate) fn join<T>(
         engine: &Arc<dyn Communicator>,
         made: Result<T>,
         in_sync: Option<usize>,
+        is_elastic: bool,
         about: impl FnOnce(&T) -> [u64; 2],
     ) -> Result<(T, Arc<Ranks>)> {
         let rank = engine.rank();
@@ -34,14 +36,21 @@ impl Ranks {
             let problem = format!("says that it is rank {rank} of {size}; ranks count from 0");
             return Err(Error::invalid("communicator", problem));
         }
-        let mut ranks = Ranks::of(engine, turn_of(engine), Vec::new(), in_sync.is_some());
+        let mut ranks = Ranks::of(
+            engine,
+            turn_of(engine),
+            Vec::new(),
+            (in_sync.is_some(), is_elastic),
+        );
         let numbers = made.as_ref().map_or([0; 2], about);
         let purpose = match in_sync {
             None => "the making of a strategy with one replica for each device".to_owned(),
             Some(count) => format!("the making of a strategy with {count} replicas in sync"),
         };
-        let quantities =
-            |add: &mut AddQuantity<'_>| add(&"the number of replicas in sync", in_sync.into());
+        let quantities = |add: &mut AddQuantity<'_>| {
+            add(&"the number of replicas in sync", in_sync.into());
+            add(&"the option elastic", is_elastic.into());
+        };
         let call = Call {
             numbers,
             ..Call::to(CollectiveKind::Strategy, &purpose).agreeing(&quantities)
@@ -57,7 +66,7 @@ impl Ranks {
     /// Sets the initial value of the variable `name` to rank 0's `value` on all ranks. Nobody else
     /// has the tensor yet. A failure is [`Error::Rank`], also on the rank that failed, since
     /// the other ranks know of it. Returns the sharding, if optimizers can update the variable
-    /// and all ranks have it in host memory.
+    /// and all ranks have it in host memory. Elastic ranks divide nothing.
     pub(crate) fn same_initial(
         &self,
         name: &str,
@@ -89,19 +98,21 @@ impl Ranks {
         let (mut collective, mut copy) = self
             .start_collective(call, copy())
             .map_err(|error| self.known_to_all(error))?;
-        collective.broadcast(match is_here {
+        let bytes = match is_here {
             // SAFETY: nobody else has the variable's value yet, and its bytes are contiguous.
             true => unsafe { std::slice::from_raw_parts_mut(value.address(), value.bytes()) },
             false => &mut copy,
-        })?;
+        };
+        collective.broadcast(0, bytes)?;
         // All ranks do this. If the engine has failed, no later collective follows.
         let is_on_hosts = collective.numbers().all(|[is_on_host, _]| is_on_host != 0);
-        let sharding =
-            (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64)).then(|| {
-                self.loads
-                    .lock()
-                    .divide(self.rank(), shape.elements(), dtype.size())
-            });
+        let is_divided =
+            is_on_hosts && !self.are_elastic() && matches!(dtype, DType::Float32 | DType::Float64);
+        let sharding = is_divided.then(|| {
+            self.loads
+                .lock()
+                .divide(self.rank(), shape.elements(), dtype.size())
+        });
         drop(collective);
         if self.rank() > 0 && !is_here {
             let first = Tensor::from_bytes(dtype, shape, &copy, DeviceId::HOST)?;

@@ -83,13 +83,16 @@ impl Ranks {
             });
         self.finish();
         let (mut collective, memory) = met?;
+        let gathered = collective.all_gather_to(payload, memory);
+        if self.is_elastic {
+            // The step counts where the exchange has succeeded. The others get the state of such a
+            // rank when the ranks meet anew, metrics and all; if there is none, no rank has
+            // counted it.
+            return gathered.map(Some);
+        }
         // All ranks have voted, so the step counts, even if this exchange fails; then every later
         // call that needs the engine fails.
-        Ok(Some(
-            collective
-                .all_gather_to(payload, memory)
-                .unwrap_or_default(),
-        ))
+        Ok(Some(gathered.unwrap_or_default()))
     }
 }
 

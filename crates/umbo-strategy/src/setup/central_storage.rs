@@ -85,7 +85,7 @@ impl Strategy {
             .as_ref()
             .ok()
             .and_then(|made| made.0.devices.layout.replicas_in_sync);
-        let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
+        let (made, ranks) = Ranks::join(engine, made, replicas, options.elastic, about)?;
         observe::record_rank(ranks.rank() as u32);
         if made.0.ranks.set(ranks).is_err() {
             return Err(Error::Internal(
@@ -316,6 +316,11 @@ impl Strategy {
     /// Whether this is the default strategy.
     pub fn is_default(&self) -> bool {
         self.id() == 0
+    }
+
+    /// Whether every rank keeps all state, so that ranks can die, leave and join.
+    pub fn is_elastic(&self) -> bool {
+        self.0.options.elastic
     }
 
     /// Whether mistakes of callbacks are looked for, and warnings are errors.

@@ -42,6 +42,8 @@ pub struct Options {
     /// The communicator that connects this process to others whose replicas run in sync with its
     /// own. All of them make their strategies together.
     pub communicator: Option<Arc<dyn Communicator>>,
+    /// Whether every rank keeps all state, so that ranks can die, leave and join.
+    pub elastic: bool,
     /// Whether mistakes of callbacks are looked for that go unnoticed without it, and what is
     /// merely suspicious is an error. The environment can say so for all strategies; see
     /// [`strict`](umbo_base::observe::strict).
@@ -61,6 +63,7 @@ impl Default for Options {
             stack_bytes: None,
             thread_hook: None,
             communicator: None,
+            elastic: false,
             strict: false,
             fingerprint_interval: 0,
         }
