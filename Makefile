@@ -197,7 +197,15 @@ test-loom: ## Run the models of how threads meet, with a preemption more than `m
 
 test-protocol: ## Explore the model of steps over replicas and ranks in its large sizes (5 GB of memory, some minutes)
 	@$(call section,The model of steps)
-	@$(if $(SMALL),,MODELS=all) $(cargo_test) --test protocol $(if $(SMALL),every_property,-- --nocapture)
+ifdef SMALL
+	@$(cargo_test) --test protocol every_property
+else
+	@MODELS=all $(cargo_test) --test protocol -- --nocapture
+	@$(call section,Traces of steps)
+	@rm -rf build/step_traces && mkdir -p build/step_traces
+	@STEP_TRACES="$(CURDIR)/build/step_traces" cargo test --locked --quiet --test strategy --test together
+	@STEP_TRACES="$(CURDIR)/build/step_traces" $(cargo_test) --test protocol traces -- --nocapture
+endif
 
 ifdef SIDE_BY_SIDE
 mutants: test-rust

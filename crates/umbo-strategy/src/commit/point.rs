@@ -10,6 +10,7 @@ use crate::context::{require_cross_replica, step_place};
 use crate::setup::central_storage::Strategy;
 use crate::step::StepRecord;
 use crate::step::limits::Limits;
+use crate::step::trace::{self, Transition};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase};
 
@@ -129,6 +130,7 @@ impl Strategy {
             let has_measured = || record.is_some_and(StepRecord::has_measured);
             if self.ranks().is_alone() && transaction.has_nothing() && !has_measured() {
                 transaction.open = None;
+                trace::note(self.id(), number, Transition::Commit);
                 return Ok(());
             }
             (
@@ -150,6 +152,7 @@ impl Strategy {
         };
         let mut transaction = steps.transaction.lock();
         transaction.open = None;
+        trace::note(self.id(), number, Transition::Commit);
         let failure = self.change_central(number, &transaction.participants, &mut deferred);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
@@ -239,6 +242,7 @@ impl Strategy {
 
     /// Makes all as it was before step `number`; returns who took part.
     pub(crate) fn roll_back(&self, number: u64) -> Vec<Arc<dyn StepParticipant>> {
+        trace::note(self.id(), number, Transition::RollBack);
         let inner = self.inner();
         let (participants, deferred) = {
             let mut transaction = inner.steps.transaction.lock();

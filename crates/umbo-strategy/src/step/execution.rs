@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::panic::caught;
 use super::threads::ReplicaJob;
+use super::trace::Transition;
 use crate::context::{Frame, with_frame};
 use crate::protocol::rendezvous::Departure;
 use crate::step::{Callback, ReplicaContext, ReplicaTask, StepRecord, Task};
@@ -38,6 +39,7 @@ impl StepRecord {
     /// Returns the replica that has the device next, if it has not begun.
     fn execute_on(&self, before: Option<usize>, replica: usize) -> Option<usize> {
         self.rendezvous.begin(replica);
+        self.note(Transition::Start(replica));
         let slot = &self.slots[replica];
         // SAFETY: the replica has its turn, which was posted to this thread, or is on its
         // coordinator's, or was passed on here, until it finishes.
@@ -52,6 +54,7 @@ impl StepRecord {
             }
             None => Err(Error::Internal("a replica was woken without a step".into())),
         };
+        let failed = outcome.is_err();
         if outcome.is_err() {
             slot.failed.store(true, Ordering::Relaxed);
             self.stopping.store(true, Ordering::Relaxed);
@@ -66,6 +69,7 @@ impl StepRecord {
         if *sequence > 0 {
             *sequence = 0;
         }
+        self.note(Transition::Return(replica, failed));
         let next = self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {
@@ -145,6 +149,7 @@ impl StepRecord {
 
     /// The coordinator of an abandoned step leaves it.
     pub fn leave(&self) {
+        self.note(Transition::Leave);
         if self.rendezvous.leave() == Departure::LateAndLast {
             self.drain(self.replicas());
         }
@@ -153,6 +158,7 @@ impl StepRecord {
     /// Releases what an abandoned step held, on the last thread present; only then does its
     /// strategy take other steps. `last` is the replica whose thread this is.
     fn drain(&self, last: usize) {
+        self.note(Transition::Drain);
         self.last.store(last, Ordering::Relaxed);
         let Some(strategy) = self.with_task(|task| task.strategy.clone()) else {
             return;

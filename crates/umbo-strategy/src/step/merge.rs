@@ -13,6 +13,7 @@ pub use super::operation::Operation;
 use super::panic::caught;
 use super::slot::InlineReduction;
 pub use super::slot::{Merge, MergeCall};
+use super::trace::Transition;
 use crate::context::{
     Current, Frame, check_depth, current, mixing, with_current_replica, with_frame,
 };
@@ -97,6 +98,7 @@ impl ReplicaContext {
     fn wait_for_answer(&self, step: &StepRecord) {
         let _waiting = observe::span(Time::Wait);
         let replica = self.replica();
+        step.note(Transition::Arrive(replica));
         if let Some(next) = step.pass_device(replica) {
             step.begin(next);
         }
@@ -153,6 +155,7 @@ impl StepRecord {
     /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
     /// merge call if all ask for the same one; if not, all get an error that says why.
     pub(crate) fn serve(&self) {
+        self.note(Transition::Serve);
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
         // SAFETY: the coordinator's turn, from when a replica has arrived until it is resumed.
         let call = |replica: usize| unsafe { self.slots[replica].call.get() }.as_mut();
@@ -179,6 +182,7 @@ impl StepRecord {
                 verdict.merge_error.get_or_insert(error);
             });
         }
+        self.note(Transition::Answer);
         self.resume();
     }
 

@@ -20,3 +20,4 @@ pub(crate) mod scratch;
 pub(crate) mod slot;
 pub(crate) mod steps;
 pub(crate) mod threads;
+pub(crate) mod trace;

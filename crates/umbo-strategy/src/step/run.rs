@@ -14,6 +14,7 @@ pub use super::limits::Limits;
 use super::lock::{StepGuard, StepNumber};
 use super::panic::caught;
 use super::threads::{ReplicaJob, spin_beside};
+use super::trace::{self, Transition};
 use crate::context::{Frame, check_depth, creators, require_cross_replica, step_place, with_frame};
 use crate::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use crate::ranks::steps::RemoteExamples;
@@ -155,6 +156,7 @@ impl Strategy {
         (task.place.number, task.remote) = (number, remote);
         task.measured = measured.as_ref().map(|run| run.opened);
         self.open_transaction(number.id);
+        trace::note(self.id(), number.id, Transition::Begin);
         let record = self.record(0);
         match self.carry_out(&record, task) {
             StepExit::Finished => {
@@ -181,6 +183,7 @@ impl Strategy {
                 if !is_trial {
                     lock.take_back();
                 }
+                trace::note(self.id(), number.id, Transition::End);
                 drop(lock);
                 record.leave();
                 self.log_outcome(number.shown, Some(&error));
@@ -208,6 +211,7 @@ impl Strategy {
         if outcome.is_err() && !is_trial {
             lock.take_back();
         }
+        trace::note(self.id(), number.id, Transition::End);
         outcome
     }
 
@@ -255,6 +259,7 @@ impl Strategy {
         let limits = task.place.limits.clone();
         record.creations.open(creators(self));
         record.open(task);
+        record.note(Transition::Open);
         // From here on a token reaches this step, and not any more when this function returns.
         let _listening = limits
             .cancellation
@@ -287,9 +292,13 @@ impl Strategy {
                     .wait_for_all(spin, limits.deadline, || limits.exceeded().is_some())
             };
             match outcome {
-                WaitOutcome::Finished => return StepExit::Finished,
+                WaitOutcome::Finished => {
+                    record.note(Transition::Finish);
+                    return StepExit::Finished;
+                }
                 WaitOutcome::Waiting => record.serve(),
                 WaitOutcome::Abandoned => {
+                    record.note(Transition::Abandon);
                     record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
                     return StepExit::Abandoned(limits.exceeded().unwrap_or_else(|| {
@@ -428,6 +437,7 @@ impl Strategy {
         let mut lock = self.enter_step(&Limits::default())?;
         let number = lock.next_step(false);
         self.open_transaction(number.id);
+        trace::note(self.id(), number.id, Transition::Begin);
         self.begin_series(number.shown);
         let outcome = caught(|| {
             with_frame(
