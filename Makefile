@@ -329,7 +329,7 @@ judges: ## Let others' tests judge the library; writes docs/internals/judges.md 
 bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
-	@cargo bench --locked --workspace --bench handle
+	@cargo bench --locked --workspace --bench handle --bench products
 
 pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
 	@scripts/writable.sh $(DOCUMENTS)/pictures/history.svg

@@ -8,6 +8,7 @@
 //! that a block needs into memory of its own, in the order in which the innermost loop reads them,
 //! with zeros behind the last row and column.
 
+use std::array;
 use std::ops::Range;
 
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ pub const DEPTH: usize = 256;
 const BLOCK_ROWS: usize = 32 * ROWS;
 /// The columns of a block of the result.
 const BLOCK_COLUMNS: usize = 32 * COLUMNS;
+/// The elements of a row that are copied before those of the next row: a cache line.
+const STRIP: usize = 16;
 
 /// A matrix: its elements, and how to walk them.
 #[derive(Clone, Copy, Debug)]
@@ -274,11 +277,38 @@ fn pack<const N: usize>(
             }
             continue;
         }
+        if matrix.steps.1 == 1 && present == N {
+            let lanes = array::from_fn(|lane| {
+                let start = (row + lane) * matrix.steps.0 + first;
+                &matrix.elements[start..start + count]
+            });
+            pack_rows(&lanes, packed);
+            continue;
+        }
         for lane in 0..present {
             let elements = matrix.along_row(row + lane, first, count);
             for (packed, element) in packed.iter_mut().zip(elements) {
                 packed[lane] = *element;
             }
         }
+    }
+}
+
+/// Copies rows, as [`pack`] does, a strip of each after the other: so that the copies of a strip
+/// are written while they are in the nearest cache. Inlined.
+#[inline(always)]
+fn pack_rows<const N: usize>(rows: &[&[f32]; N], packed: &mut [[f32; N]]) {
+    let done = packed.len() - packed.len() % STRIP;
+    let (blocks, rest) = packed.as_chunks_mut::<STRIP>();
+    for (at, block) in blocks.iter_mut().enumerate() {
+        for (lane, row) in rows.iter().enumerate() {
+            let (strips, _) = row.as_chunks::<STRIP>();
+            for (packed, element) in block.iter_mut().zip(&strips[at]) {
+                packed[lane] = *element;
+            }
+        }
+    }
+    for (at, packed) in rest.iter_mut().enumerate() {
+        *packed = array::from_fn(|lane| rows[lane][done + at]);
     }
 }
