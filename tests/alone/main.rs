@@ -23,6 +23,7 @@ mod floating_point_mode;
 #[path = "../fresh/mod.rs"]
 mod fresh;
 mod fresh_outputs;
+mod helping;
 mod input_allocations;
 mod input_thread_failures;
 mod input_threads;

@@ -6,12 +6,14 @@
 //! nothing is left to do, the caller takes the pointer back from workers that have not taken it.
 //! The last worker notifies the caller through a signal that is not in the job, because the caller
 //! and the job may no longer exist at that point.
+//!
+//! Threads that are no workers, but spin, look for an [`Offer`] and join it. Nobody wakes them.
 
 use std::ptr;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::wait::{Signal, Spin};
 
 /// The place where one worker finds its next job.
@@ -69,6 +71,75 @@ impl<J> Inbox<J> {
     }
 }
 
+/// A job that threads may join as long as it is offered. One caller at a time offers one.
+pub(super) struct Offer<J> {
+    job: CachePadded<AtomicPtr<J>>,
+    /// The number of threads that use the job, or look whether there is one.
+    joined: CachePadded<AtomicUsize>,
+}
+
+impl<J> Offer<J> {
+    /// Nothing is offered.
+    #[cfg(not(loom))]
+    pub const fn new() -> Offer<J> {
+        Offer {
+            job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
+            joined: CachePadded::new(AtomicUsize::new(0)),
+        }
+    }
+
+    /// Nothing is offered.
+    #[cfg(loom)]
+    pub fn new() -> Offer<J> {
+        Offer {
+            job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
+            joined: CachePadded::new(AtomicUsize::new(0)),
+        }
+    }
+
+    /// Whether there seems to be a job.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        !self.job.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Offers a job, which stays alive until [`Offer::close`] returns.
+    pub fn open(&self, job: *mut J) {
+        self.job.store(job, Ordering::Release);
+    }
+
+    /// Calls `work` with the job, if there still is one: it is alive until `work` returns. `work`
+    /// does not panic.
+    pub fn join<R>(&self, caller: &Signal, work: impl FnOnce(*const J) -> R) -> Option<R> {
+        // Either this thread sees that the offer is closed, or the closing caller sees this thread.
+        self.joined.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let job = self.job.load(Ordering::Acquire);
+        let result = (!job.is_null()).then(|| work(job));
+        if self.joined.fetch_sub(1, Ordering::AcqRel) == 1 {
+            caller.notify();
+        }
+        result
+    }
+
+    /// Keeps other threads from joining this job, by one that has joined it.
+    pub fn withdraw(&self, job: *const J) {
+        let _ = self.job.compare_exchange(
+            job.cast_mut(),
+            ptr::null_mut(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Ends the offer, and waits until nobody uses the job. The caller then sees what they wrote.
+    pub fn close(&self, caller: &Signal, spin: Spin) {
+        self.job.store(ptr::null_mut(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        caller.wait_until(spin, None, || self.joined.load(Ordering::Acquire) == 0);
+    }
+}
+
 /// The number of workers that have not finished a job.
 pub(super) struct Countdown(AtomicUsize);
 
@@ -90,6 +161,12 @@ impl Countdown {
         if before == 1 {
             caller.notify();
         }
+    }
+
+    /// Sets, on the caller's thread, how many workers are to be counted out, before they get the
+    /// job.
+    pub fn expect(&self, workers: usize) {
+        self.0.store(workers, Ordering::Relaxed);
     }
 
     /// Counts out, on the caller's thread, workers from which it has taken the job back.
@@ -185,6 +262,47 @@ mod model {
                 }
                 for inbox in inboxes.iter() {
                     inbox.give(END);
+                }
+            }));
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+        });
+    }
+
+    /// A caller offers two jobs, one after the other, and frees each once the offer is closed.
+    /// Threads that look once or twice join a job that is alive, or none.
+    #[test]
+    fn an_offered_job_lives_as_long_as_those_who_joined_it() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let offer = Arc::new(Offer::<AtomicUsize>::new());
+            let caller = Arc::new(Signal::new());
+            let look = |looks: usize| {
+                let (offer, caller) = (Arc::clone(&offer), Arc::clone(&caller));
+                move || {
+                    for _ in 0..looks {
+                        offer.join(&caller, |job| {
+                            // SAFETY: the caller frees the job when nobody has joined it any more.
+                            let before = unsafe { (*job).fetch_add(1, Ordering::Relaxed) };
+                            assert!(before < 2, "the memory of a job that has ended");
+                            offer.withdraw(job);
+                        });
+                    }
+                }
+            };
+            let mut threads = vec![thread::spawn(look(1)), thread::spawn(look(1))];
+            // As above, the caller joins no thread.
+            threads.push(thread::spawn(move || {
+                for _ in 0..2 {
+                    let job = Box::into_raw(Box::new(AtomicUsize::new(0)));
+                    offer.open(job);
+                    offer.close(&caller, Spin::NEVER);
+                    // SAFETY: it came from a box, and nobody uses it after the offer is closed.
+                    let job = unsafe { Box::from_raw(job) };
+                    assert!(job.load(Ordering::Relaxed) <= 2);
+                    job.store(100, Ordering::Relaxed);
                 }
             }));
             threads

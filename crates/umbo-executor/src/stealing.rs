@@ -7,7 +7,7 @@
 //! or whose processor another program uses.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
@@ -40,9 +40,15 @@ impl Division {
         }
     }
 
-    /// The number of items.
+    /// Their number.
+    #[cfg(test)]
     pub fn count(self) -> u32 {
         self.count
+    }
+
+    /// The memory traffic of so many chunks of an operation that moves `bytes` bytes.
+    pub fn traffic(self, bytes: usize, chunks: u32) -> usize {
+        (bytes as u128 * u128::from(chunks) / u128::from(self.count)) as usize
     }
 
     /// The items of one.
@@ -65,14 +71,33 @@ impl Division {
     }
 }
 
-/// The chunks of a worker's range that nobody has taken: the first one, and above it the end.
+/// The chunks of a worker's range.
 #[derive(Default)]
-pub(super) struct ChunkQueue(CachePadded<AtomicU64>);
+pub(super) struct ChunkQueue(CachePadded<Chunks>);
+
+#[derive(Default)]
+struct Chunks {
+    /// Those that nobody has taken: the first one, and above it the end.
+    left: AtomicU64,
+    /// Whether the range has a worker.
+    claimed: AtomicBool,
+}
 
 impl ChunkQueue {
     /// Puts the worker's chunks in. No thread takes any during the call.
     pub fn fill(&self, chunks: Range<u32>) {
-        self.0.store(packed(chunks), Ordering::Relaxed);
+        self.0.left.store(packed(chunks), Ordering::Relaxed);
+        self.0.claimed.store(false, Ordering::Relaxed);
+    }
+
+    /// Makes the range that of the calling worker, unless it has one.
+    pub fn claim(&self) -> bool {
+        !self.0.claimed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the range has a worker.
+    pub fn is_claimed(&self) -> bool {
+        self.0.claimed.load(Ordering::Relaxed)
     }
 
     /// Takes the first chunk.
@@ -97,6 +122,7 @@ impl ChunkQueue {
         // If none is left, nothing is written, and nothing is taken.
         let _ = self
             .0
+            .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
         chunk
     }
@@ -173,5 +199,6 @@ mod tests {
         taken.sort_unstable();
         assert!(taken.into_iter().eq(3..10_000));
         assert!(queue.pop().is_none() && queue.steal().is_none());
+        assert!(!queue.is_claimed() && queue.claim() && !queue.claim() && queue.is_claimed());
     }
 }

@@ -13,25 +13,41 @@ use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spi
 
 /// The time for which a waiting thread spins before it parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spin(Duration);
+pub struct Spin {
+    time: Duration,
+    /// Whether the thread takes part in central work meanwhile.
+    helps: bool,
+}
 
 impl Spin {
     /// The thread parks at once, because there are more threads than processors, or the wait is
     /// long.
-    pub const NEVER: Spin = Spin(Duration::ZERO);
+    pub const NEVER: Spin = Spin::lasting(Duration::ZERO);
     /// The time is longer than a hand-over takes, and shorter than the cost of a sleep. The thread
     /// parks earlier if the worker set needs the processor ([`LongOperation`]).
-    pub const BOUNDED: Spin = Spin(Duration::from_micros(50));
+    pub const BOUNDED: Spin = Spin::lasting(Duration::from_micros(50));
+    /// The same for a thread that waits for a step. While it spins, it helps with central work, and
+    /// begins to spin anew after that.
+    pub const HELPING: Spin = Spin {
+        helps: true,
+        ..Spin::BOUNDED
+    };
 
     /// A spin of this duration, of the worker set itself.
     pub const fn lasting(time: Duration) -> Spin {
-        Spin(time)
+        Spin { time, helps: false }
     }
 
     /// The time for which it lasts.
     #[cfg(not(loom))]
     pub const fn duration(self) -> Duration {
-        self.0
+        self.time
+    }
+
+    /// Whether the thread stops spinning while the worker set needs its processor.
+    #[cfg(not(loom))]
+    fn makes_way(self) -> bool {
+        self == Spin::BOUNDED || self.helps
     }
 
     /// Spins until `ready` returns true or the time is over. Returns the last result of `ready`.
@@ -46,10 +62,13 @@ impl Spin {
                 if ready() {
                     return true;
                 }
+                if self.helps && super::workers::help(ready) {
+                    start = None;
+                }
                 spin_loop();
             }
-            let needed = self == Spin::BOUNDED && LONG_OPERATIONS.load(Ordering::Relaxed) > 0;
-            if needed || start.get_or_insert_with(Instant::now).elapsed() >= self.0 {
+            let needed = self.makes_way() && LONG_OPERATIONS.load(Ordering::Relaxed) > 0;
+            if needed || start.get_or_insert_with(Instant::now).elapsed() >= self.time {
                 return false;
             }
         }
@@ -199,6 +218,7 @@ mod tests {
     fn waiters_stop_spinning_during_long_operations() {
         let operation = LongOperation::begin();
         assert_eq!(looks(Spin::BOUNDED, usize::MAX), 64);
+        assert_eq!(looks(Spin::HELPING, usize::MAX), 64);
         // The worker set itself stays.
         assert_eq!(looks(Spin::lasting(Duration::from_secs(60)), 1000), 1000);
         drop(operation);

@@ -11,8 +11,14 @@
 //! workers take part depends on the work, and on whether they must be woken for it ([`costs`]). A
 //! worker that has not begun when the work is done is not waited for. Once the threads exist,
 //! nothing is allocated.
+//!
+//! A replica's thread that has ended its part of a step spins for the next one. While it does, it
+//! helps ([`Helping`]): it takes chunks of an operation, one after the other, until there is a step
+//! for it. It is awake, so it begins within a microsecond, and its cache has the gradients that an
+//! update reads. Workers are woken only for what such threads leave.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
@@ -23,7 +29,7 @@ use std::time::{Duration, Instant};
 use super::affinity::{self, KeptOff};
 pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
-use super::handover::{Countdown, Inbox};
+use super::handover::{Countdown, Inbox, Offer};
 use super::stealing::{ChunkQueue, Division};
 use super::thread::{self, Handle, Purpose, ThreadOptions};
 use super::wait::{LongOperation, Signal, Spin};
@@ -57,7 +63,7 @@ static ESTIMATES: Estimates = Estimates::new();
 /// Whether a worker that is done helps the others.
 static STEALING: AtomicBool = AtomicBool::new(true);
 
-/// The number of times that work was shared with threads.
+/// The number of times that work was given to threads, or found some that help.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. It is locked by the thread whose operation uses the workers.
@@ -70,6 +76,47 @@ static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads {
 /// The signal at which the thread that has entered the set waits for the workers. A worker may use
 /// it when its job no longer exists.
 static CALLER: Signal = Signal::new();
+
+/// The operation that threads help with which spin. Only the thread that has entered the set offers
+/// one.
+static OFFER: Offer<WorkerJob> = Offer::new();
+
+/// The number of threads that help while they spin.
+static HELPING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The number of the range that this thread takes first if it helps.
+    static PREFERRED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The calling thread helps with central work while it spins with [`Spin::HELPING`].
+pub struct Helping(());
+
+impl Helping {
+    /// The thread begins with the same range of each operation: that of worker `worker`.
+    pub fn begin(worker: usize) -> Helping {
+        PREFERRED.set(worker);
+        HELPING.fetch_add(1, Ordering::Relaxed);
+        Helping(())
+    }
+}
+
+impl Drop for Helping {
+    fn drop(&mut self) {
+        HELPING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Helps with an operation, if there is one, until nothing is left or `ready` returns true. Returns
+/// whether it did anything.
+pub(super) fn help(ready: &mut dyn FnMut() -> bool) -> bool {
+    if !OFFER.is_open() {
+        return false;
+    }
+    // SAFETY: an offered job is alive as long as a thread has joined it.
+    let helped = OFFER.join(&CALLER, |job| unsafe { WorkerJob::help(job, ready) });
+    helped.unwrap_or(false)
+}
 
 /// The threads of the set. The calling thread is not among them.
 struct WorkerThreads {
@@ -104,12 +151,12 @@ struct WorkerJob {
     body: *const Body<'static>,
     division: Division,
     queues: *const [ChunkQueue],
-    given: Instant,
+    made: Instant,
     /// The processor of the calling thread.
     processor: Option<usize>,
     /// Whether workers help each other, and one that has not begun is not waited for.
     helps: bool,
-    /// The time from `given` to the beginning of the last worker, in nanoseconds.
+    /// The time from `made` to the beginning of the last worker, in nanoseconds.
     begun: AtomicU64,
     countdown: Countdown,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -235,7 +282,12 @@ fn alone(bytes: usize, work: impl FnOnce()) {
 /// The set, entered by the calling thread for one operation.
 struct EnteredWorkers {
     threads: MutexGuard<'static, WorkerThreads>,
-    helpers: usize,
+    /// The number of its threads that take part from the beginning.
+    workers: usize,
+    /// The number of ranges: at most so many threads take part.
+    ranges: usize,
+    /// Whether the operation is offered to threads that spin.
+    is_offered: bool,
 }
 
 impl EnteredWorkers {
@@ -249,55 +301,86 @@ impl EnteredWorkers {
         let mut threads = SET.try_lock()?;
         // All threads that could take part are started now, so that no later operation of this size
         // starts any.
-        let helpers = threads.at_least(most - 1);
-        let participants = match threads.are_awake(helpers) {
-            true => helpers + 1,
-            false => ESTIMATES.of_parked(bytes, helpers + 1),
+        let available = threads.at_least(most - 1);
+        let is_awake = threads.are_awake(available);
+        let is_offered = !is_awake && STEALING.load(Ordering::Relaxed);
+        let is_offered = is_offered && HELPING.load(Ordering::Relaxed) > 0;
+        let workers = match (is_awake, is_offered) {
+            (true, _) => available,
+            (false, true) => 0,
+            (false, false) => ESTIMATES.of_parked(bytes, available + 1) - 1,
         };
-        (participants > 1).then_some(EnteredWorkers {
+        (workers > 0 || is_offered).then_some(EnteredWorkers {
             threads,
-            helpers: participants - 1,
+            workers,
+            ranges: if is_offered { most } else { workers + 1 },
+            is_offered,
         })
     }
 
     fn dispatch(self, items: usize, block: usize, bytes: usize, body: &Body<'_>) {
-        ENTRIES.fetch_add(1, Ordering::Relaxed);
-        let participants = self.helpers + 1;
-        let division = Division::new(items, block, bytes, participants);
-        let queues = &self.threads.queues[..participants];
+        let division = Division::new(items, block, bytes, self.ranges);
+        let queues = &self.threads.queues[..self.ranges];
         for (worker, queue) in queues.iter().enumerate() {
-            queue.fill(division.own(worker, participants));
+            queue.fill(division.own(worker, self.ranges));
         }
-        let workers = &self.threads.workers[..self.helpers];
         // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves
-        // out of the countdown afterwards, and this function returns only when all of them
-        // have done so.
+        // out of the countdown afterwards, and by threads that join the offer. `share` returns only
+        // when all of them are done.
         let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
-        let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
         let job = WorkerJob {
             body: forever,
             division,
             queues,
-            given: Instant::now(),
+            made: Instant::now(),
             processor: affinity::current_processor(),
             helps: STEALING.load(Ordering::Relaxed),
             begun: AtomicU64::new(0),
-            countdown: Countdown::new(workers.len()),
+            countdown: Countdown::new(0),
             panic: Mutex::new(None),
         };
-        let in_inbox = (&raw const job).cast_mut();
-        let mut woken = 0;
-        for worker in workers {
-            woken += usize::from(worker.slot.inbox.give(in_inbox));
+        let own = self.share(&job, bytes);
+        if let Some(payload) = own.err().or(job.panic.into_inner()) {
+            panic::resume_unwind(payload);
         }
-        let started = Instant::now();
-        let mut done = 0;
-        // SAFETY: the body and the queues outlive this call.
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| unsafe { job.work(0, &mut done) }));
-        let moved = bytes as u128 * u128::from(done) / u128::from(division.count());
-        ESTIMATES.moved(moved as usize, bytes, started.elapsed());
+    }
+
+    /// Works on the job with other threads. When this returns, none of them uses it any more.
+    fn share(&self, job: &WorkerJob, bytes: usize) -> std::thread::Result<()> {
+        let shared = ptr::from_ref(job).cast_mut();
+        let mut part = CallersPart {
+            job,
+            bytes,
+            done: 0,
+        };
+        let mut outcome = Ok(());
+        let mut workers = self.workers;
+        if self.is_offered {
+            OFFER.open(shared);
+            // Threads that spin have joined by the end of the first chunk.
+            outcome = part.work(&mut || true);
+            let available = self.threads.workers.len();
+            workers = job.worth_waking(part.left()).min(available);
+        }
+        let workers = &self.threads.workers[..workers];
+        if !workers.is_empty() || job.has_helper() {
+            ENTRIES.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_long = !workers.is_empty() && ESTIMATES.is_long(bytes);
+        let long_operation = is_long.then(LongOperation::begin);
+        job.countdown.expect(workers.len());
+        let given = Instant::now();
+        let give = |worker: &&Worker| worker.slot.inbox.give(shared);
+        let woken = workers.iter().filter(give).count();
+        let waking = given.elapsed();
+        if outcome.is_ok() {
+            outcome = part.work(&mut || false);
+        }
         // Nothing is left for those that have not begun.
-        let is_late = |worker: &&Worker| job.helps && worker.slot.inbox.take_back(in_inbox);
+        if self.is_offered {
+            OFFER.close(&CALLER, spinning(LAST_SPIN));
+        }
+        let is_late = |worker: &&Worker| job.helps && worker.slot.inbox.take_back(shared);
         let late = workers
             .iter()
             .filter(is_late)
@@ -307,11 +390,41 @@ impl EnteredWorkers {
         job.countdown.wait(&CALLER, spinning(LAST_SPIN));
         drop(long_operation);
         let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
-        ESTIMATES.woke(woken, started - job.given, begun);
-        if let Some(payload) = outcome.err().or(job.panic.into_inner()) {
-            panic::resume_unwind(payload);
-        }
+        ESTIMATES.woke(woken, waking, begun.saturating_sub(given - job.made));
+        outcome
     }
+}
+
+/// The part of an operation that the calling thread does.
+struct CallersPart<'a> {
+    job: &'a WorkerJob,
+    /// The memory traffic of the whole operation.
+    bytes: usize,
+    /// The number of its chunks.
+    done: u32,
+}
+
+impl CallersPart<'_> {
+    /// Does chunks until none is left, or `ends` returns true after one.
+    fn work(&mut self, ends: &mut dyn FnMut() -> bool) -> std::thread::Result<()> {
+        let started = Instant::now();
+        let before = self.done;
+        let done = &mut self.done;
+        // SAFETY: the body and the queues outlive the job, which this thread has made.
+        let outcome = caught(|| unsafe { self.job.work(0, done, ends) });
+        let moved = self.job.division.traffic(self.bytes, self.done - before);
+        ESTIMATES.moved(moved, self.bytes, started.elapsed());
+        outcome.map(drop)
+    }
+
+    /// The memory traffic of what this thread has not done.
+    fn left(&self) -> usize {
+        self.bytes - self.job.division.traffic(self.bytes, self.done)
+    }
+}
+
+fn caught<R>(work: impl FnOnce() -> R) -> std::thread::Result<R> {
+    panic::catch_unwind(AssertUnwindSafe(work))
 }
 
 /// Ends the threads. Later work starts them again. Returns whether it did: it does not while an
@@ -373,27 +486,92 @@ impl WorkerThreads {
 impl WorkerJob {
     /// A worker begins now, or would begin now at the earliest.
     fn record_begin(&self) {
-        let begun = u64::try_from(self.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let begun = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.begun.fetch_max(begun, Ordering::Relaxed);
     }
 
-    /// Does chunks until none is left: those of the worker's own range, and then those of others.
-    /// `done` counts them.
+    /// Whether another thread than the calling one has begun.
+    fn has_helper(&self) -> bool {
+        // SAFETY: the queues outlive the job.
+        let queues = unsafe { &*self.queues };
+        queues[1..].iter().any(ChunkQueue::is_claimed)
+    }
+
+    /// The number of parked workers that are worth waking if so many bytes are left.
+    fn worth_waking(&self, bytes: usize) -> usize {
+        // SAFETY: the queues outlive the job.
+        let queues = unsafe { &*self.queues };
+        let is_free = |queue: &&ChunkQueue| !queue.is_claimed();
+        let free = queues[1..].iter().filter(is_free).count();
+        ESTIMATES.of_parked(bytes, free + 1) - 1
+    }
+
+    /// A range for a thread that begins: this one, or the next that is free. None if each has a
+    /// thread.
+    fn claim(&self, preferred: usize) -> Option<usize> {
+        // SAFETY: the queues outlive the job.
+        let queues = unsafe { &*self.queues };
+        let mut ranges = (0..queues.len()).map(|next| (preferred + next) % queues.len());
+        // The first one is the calling thread's.
+        ranges.find(|&range| range > 0 && queues[range].claim())
+    }
+
+    /// Does chunks: those of the thread's own range, and then those of others. Ends when none is
+    /// left, and then returns true, or when `ends` returns true after one. `done` counts them.
     ///
     /// # Safety
     /// The body and the queues are alive.
-    unsafe fn work(&self, worker: usize, done: &mut u32) {
+    unsafe fn work(&self, range: usize, done: &mut u32, ends: &mut dyn FnMut() -> bool) -> bool {
         // SAFETY: the caller's promise.
         let (body, queues) = unsafe { (&*self.body, &*self.queues) };
         let last = if self.helps { queues.len() } else { 1 };
-        let others = || (1..last).map(|next| &queues[(worker + next) % queues.len()]);
-        while let Some(chunk) = queues[worker]
+        let others = || (1..last).map(|next| &queues[(range + next) % queues.len()]);
+        while let Some(chunk) = queues[range]
             .pop()
             .or_else(|| others().find_map(ChunkQueue::steal))
         {
-            body(worker, self.division.items(chunk));
+            body(range, self.division.items(chunk));
             *done += 1;
+            if ends() {
+                return false;
+            }
         }
+        true
+    }
+
+    /// Works on a thread that is not the calling one. Returns how many chunks it did, and whether
+    /// none is left for others.
+    ///
+    /// # Safety
+    /// The body and the queues are alive.
+    unsafe fn assist(&self, preferred: usize, ends: &mut dyn FnMut() -> bool) -> (u32, bool) {
+        let Some(range) = self.claim(preferred) else {
+            return (0, true);
+        };
+        let mut done = 0;
+        let outcome = caught(|| {
+            let _share = observe::share("central work");
+            // SAFETY: the caller's promise.
+            unsafe { self.work(range, &mut done, ends) }
+        });
+        let is_over = outcome.unwrap_or_else(|payload| {
+            self.panic.lock().get_or_insert(payload);
+            true
+        });
+        (done, is_over)
+    }
+
+    /// Works on a thread that has joined the offer. Returns whether it did anything.
+    ///
+    /// # Safety
+    /// `job` is alive.
+    unsafe fn help(job: *const WorkerJob, ready: &mut dyn FnMut() -> bool) -> bool {
+        // SAFETY: the caller's promise; the body and the queues outlive the job.
+        let (done, is_over) = unsafe { (*job).assist(PREFERRED.get(), ready) };
+        if is_over {
+            OFFER.withdraw(job);
+        }
+        done > 0
     }
 
     /// Works on a worker's thread and counts it out. The job may no longer exist when this returns.
@@ -404,15 +582,8 @@ impl WorkerJob {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
         job.record_begin();
-        let outcome = AssertUnwindSafe(|| {
-            let _share = observe::share("central work");
-            // SAFETY: as above; the body and the queues outlive the job.
-            unsafe { job.work(worker, &mut 0) }
-        });
-        let outcome = panic::catch_unwind(outcome);
-        if let Err(payload) = outcome {
-            job.panic.lock().get_or_insert(payload);
-        }
+        // SAFETY: as above; the body and the queues outlive the job.
+        unsafe { job.assist(worker, &mut || false) };
         // SAFETY: the caller promises that the countdown is alive and counts this worker.
         unsafe { Countdown::count_out(&raw const job.countdown, &CALLER) };
     }

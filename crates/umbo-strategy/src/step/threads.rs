@@ -16,6 +16,7 @@ use umbo_executor::affinity::{self, ProcessorPart};
 use umbo_executor::binding::Binding;
 use umbo_executor::thread::{self, Purpose};
 use umbo_executor::wait::Spin;
+use umbo_executor::workers::Helping;
 
 /// The work of a replica thread.
 pub(crate) trait ReplicaJob: Send + Sync {
@@ -84,7 +85,10 @@ impl ReplicaThreads {
             handles: Mutex::new((0..replicas).map(|_| None).collect()),
             processors,
             spin: spin_if(at_once <= processors && !is_shared),
-            idle_spin: spin_if(at_once <= processors),
+            idle_spin: match at_once <= processors {
+                true => Spin::HELPING,
+                false => Spin::NEVER,
+            },
             watching_spin: spin_if(at_once < processors && !is_shared),
             has_processor_each: at_once <= processors,
         }
@@ -125,6 +129,7 @@ impl ReplicaThreads {
             });
             let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
             mailboxes[replica].set_home(home(&binding));
+            let _helping = (idle_spin == Spin::HELPING).then(|| Helping::begin(replica));
             let mut last = None;
             loop {
                 let spin = spin_beside(turns.as_deref(), replica, idle_spin);
