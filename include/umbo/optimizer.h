@@ -582,12 +582,24 @@ typedef struct umbo_optimizer_options {
    * UMBO_STATUS_UNIMPLEMENTED.
    */
   int64_t state_bits;
+  /**
+   * 1: bfloat16 variables are updated, too. An update computes in float32, and rounds each new
+   * weight up or down at random, to either with the probability of the other's distance, so that
+   * small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon
+   * nor one of the program's own, and there is no `average`.
+   */
+  int32_t stochastic_rounding;
+  /**
+   * The seed of the rounding, which follows from it, the variable's name, how often the variable
+   * was updated, and the index of the element alone.
+   */
+  uint64_t rounding_seed;
 } umbo_optimizer_options;
 
 #define umbo_optimizer_options_defaults \
   UMBO_STRUCT_SIZE(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, \
     UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0, \
-    UMBO_AVERAGE_NONE, 0.999, 0, 1, 0, 0
+    UMBO_AVERAGE_NONE, 0.999, 0, 1, 0, 0, 0, 0
 #define UMBO_OPTIMIZER_OPTIONS_INIT { umbo_optimizer_options_defaults }
 
 /** How an optimizer treats the variables of a group. */

@@ -40,7 +40,8 @@ pub struct umbo_gradients_options {
 
 /// Makes gradient buffers, one for each variable and replica.
 ///
-/// @param[in] variables At least one; all different, of this strategy, float32 or float64.
+/// @param[in] variables At least one; all different, of this strategy, float32, float64 or, in host
+///   memory, bfloat16.
 /// @param[in] loss_reduction What the callback does with the losses of its examples.
 /// @param[in] options `options` may be NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables or options that do not fit, such as

@@ -102,6 +102,14 @@ pub struct umbo_optimizer_options {
     /// has no row-sparse gradients, and on a GPU its first apply fails with
     /// UMBO_STATUS_UNIMPLEMENTED.
     pub state_bits: i64,
+    /// 1: bfloat16 variables are updated, too. An update computes in float32, and rounds each new
+    /// weight up or down at random, to either with the probability of the other's distance, so that
+    /// small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon
+    /// nor one of the program's own, and there is no `average`.
+    pub stochastic_rounding: i32,
+    /// The seed of the rounding, which follows from it, the variable's name, how often the variable
+    /// was updated, and the index of the element alone.
+    pub rounding_seed: u64,
 }
 
 /// How an optimizer treats the variables of a group.
@@ -170,6 +178,8 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
                 ));
             }
         },
+        stochastic_rounding: flag(options.stochastic_rounding, "options.stochastic_rounding")?
+            .then_some(options.rounding_seed),
     })
 }
 

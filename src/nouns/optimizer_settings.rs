@@ -1,7 +1,7 @@
 //! Optimizers: what they are, and how they are set up.
 
 use crate::machinery::prelude::*;
-use umbo_core::optimizer::{AverageKind, Averaging, LossScaling, Optimizer, StateBits};
+use umbo_core::optimizer::{AverageKind, Averaging, LossScaling, Optimizer, Settings, StateBits};
 
 /// The properties and the progress of an optimizer.
 #[c_struct]
@@ -114,12 +114,22 @@ fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
         ("maximize", f64::from(u8::from(settings.maximize))),
     ]);
     all.extend(average_settings(settings.averaging));
+    all.extend(narrow_settings(&settings));
+    all
+}
+
+/// The settings of states and weights of fewer bits.
+fn narrow_settings(settings: &Settings) -> [(&'static str, f64); 3] {
     let bits = match settings.state_bits {
         StateBits::Full => 0.0,
         StateBits::Eight => 8.0,
     };
-    all.push(("state_bits", bits));
-    all
+    let seed = settings.stochastic_rounding;
+    [
+        ("state_bits", bits),
+        ("stochastic_rounding", f64::from(u8::from(seed.is_some()))),
+        ("rounding_seed", seed.unwrap_or(0) as f64),
+    ]
 }
 
 /// The settings of a moving average of weights.

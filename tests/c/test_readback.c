@@ -109,7 +109,8 @@ static int same_settings(const umbo_optimizer_options *a, const umbo_optimizer_o
            a->loss_scale_growth_interval == b->loss_scale_growth_interval && a->maximize == b->maximize &&
            a->average == b->average && a->average_decay == b->average_decay &&
            a->average_start == b->average_start && a->average_interval == b->average_interval &&
-           a->average_warmup == b->average_warmup && a->state_bits == b->state_bits;
+           a->average_warmup == b->average_warmup && a->state_bits == b->state_bits &&
+           a->stochastic_rounding == b->stochastic_rounding && a->rounding_seed == b->rounding_seed;
 }
 
 static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
@@ -131,6 +132,8 @@ static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
     options.average_interval = (int64_t)setting(optimizer, "average_interval");
     options.average_warmup = (int32_t)setting(optimizer, "average_warmup");
     options.state_bits = (int64_t)setting(optimizer, "state_bits");
+    options.stochastic_rounding = (int32_t)setting(optimizer, "stochastic_rounding");
+    options.rounding_seed = (uint64_t)setting(optimizer, "rounding_seed");
     return options;
 }
 
@@ -184,6 +187,13 @@ static void settings(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_configure(optimizer, &given));
     found = settings_of(optimizer);
     CHECK(found.loss_scaling == UMBO_LOSS_SCALING_FIXED && found.loss_scale == 32);
+
+    given.average = UMBO_AVERAGE_NONE;
+    given.stochastic_rounding = 1;
+    given.rounding_seed = 77;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &given));
+    found = settings_of(optimizer);
+    CHECK(found.stochastic_rounding == 1 && found.rounding_seed == 77);
 
     /* An older program's struct ends early. */
     given.struct_size = UMBO_STRUCT_MARK + offsetof(umbo_optimizer_options, clip_value);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use half::bf16;
 use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator};
 use umbo_core::device::DeviceId;
 use umbo_core::error::Result;
@@ -62,9 +63,11 @@ pub enum Feature {
     Plateau,
     /// States in 8 bits, of a variable that is large enough for it.
     EightBits,
+    /// Weights in bfloat16, with states in 8 bits where the rule has such.
+    Rounding,
 }
 
-pub const FEATURES: [Feature; 13] = [
+pub const FEATURES: [Feature; 14] = [
     Feature::Plain,
     Feature::ClipNorm,
     Feature::ClipValue,
@@ -78,6 +81,7 @@ pub const FEATURES: [Feature; 13] = [
     Feature::Average,
     Feature::Plateau,
     Feature::EightBits,
+    Feature::Rounding,
 ];
 
 /// The schedule of [`Feature::Plateau`].
@@ -104,6 +108,7 @@ impl Feature {
     pub fn fits(self, rule: &str) -> bool {
         match self {
             Feature::EightBits => keeps_eight_bits(rule),
+            Feature::Rounding => rounds(rule),
             _ => !self.has_rows() || catalogue::updates_rows(rule),
         }
     }
@@ -112,6 +117,11 @@ impl Feature {
 /// Whether the states of a rule can have 8 bits.
 pub fn keeps_eight_bits(rule: &str) -> bool {
     catalogue::make(rule).is_some_and(|rule| rule.code_maps().is_some())
+}
+
+/// Whether new weights of a rule can be rounded.
+pub fn rounds(name: &str) -> bool {
+    rule(name).is_elementwise()
 }
 
 pub struct Scene {
@@ -152,6 +162,10 @@ pub fn variable(strategy: &Strategy, name: &str, sizes: &[usize], dtype: DType) 
     let value = match dtype {
         DType::Float64 => {
             let values: Vec<f64> = start.collect();
+            Tensor::from_slice(&values, shape(sizes), DeviceId::HOST)
+        }
+        DType::BFloat16 => {
+            let values: Vec<bf16> = start.map(bf16::from_f64).collect();
             Tensor::from_slice(&values, shape(sizes), DeviceId::HOST)
         }
         _ => {
@@ -222,12 +236,13 @@ impl Scene {
     /// On the devices of a strategy.
     pub fn with(name: &str, feature: Feature, strategy: Strategy) -> Scene {
         let of_bias: &[usize] = if is_for_matrices(name) { &[1, 1] } else { &[] };
-        let kernel: &[usize] = match feature {
-            Feature::EightBits => &[91, 47],
-            _ => &[5, 3],
+        let (kernel, of_kernel): (&[usize], _) = match feature {
+            Feature::EightBits => (&[91, 47], DType::Float32),
+            Feature::Rounding => (&[91, 47], DType::BFloat16),
+            _ => (&[5, 3], DType::Float32),
         };
         let variables = vec![
-            variable(&strategy, "dense/kernel", kernel, DType::Float32),
+            variable(&strategy, "dense/kernel", kernel, of_kernel),
             variable(&strategy, "dense/bias", of_bias, DType::Float32),
             variable(&strategy, "wide", &[70, 3], DType::Float64),
             variable(&strategy, "table", &[6, 2], DType::Float32),
@@ -267,6 +282,14 @@ impl Scene {
             },
             Feature::EightBits => Settings {
                 state_bits: StateBits::Eight,
+                ..Settings::default()
+            },
+            Feature::Rounding => Settings {
+                state_bits: match keeps_eight_bits(name) {
+                    true => StateBits::Eight,
+                    false => StateBits::Full,
+                },
+                stochastic_rounding: Some(17),
                 ..Settings::default()
             },
             _ => Settings::default(),
@@ -459,6 +482,12 @@ fn wave(step: u64, replica: usize, place: usize) -> f64 {
 pub fn values(tensor: &Tensor) -> Vec<f64> {
     match tensor.dtype() {
         DType::Float64 => tensor.to_vec::<f64>().unwrap(),
+        DType::BFloat16 => tensor
+            .to_vec::<bf16>()
+            .unwrap()
+            .into_iter()
+            .map(f64::from)
+            .collect(),
         _ => tensor
             .to_vec::<f32>()
             .unwrap()

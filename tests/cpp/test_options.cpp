@@ -75,7 +75,8 @@ void optimizers() {
                &around::loss_scale_backoff_factor, &around::loss_scale_minimum,
                &around::loss_scale_growth_interval, &around::maximize, &around::average,
                &around::average_decay, &around::average_start, &around::average_interval,
-               &around::average_warmup, &around::state_bits));
+               &around::average_warmup, &around::state_bits, &around::stochastic_rounding,
+               &around::rounding_seed));
     using group = umbo_group_options;
     const group of_group = UMBO_GROUP_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::group_options{}), of_group, &group::learning_rate_factor,

@@ -3,7 +3,8 @@
 use fake_cuda::harness::under_driver;
 
 use umbo_core::error::Status;
-use umbo_core::optimizer::apply;
+use umbo_core::optimizer::{Gradients, GradientsOptions, LossReduction, apply};
+use umbo_core::tensor::DType;
 
 use super::scene::{FEATURES, Feature, Folder, Scene, is_for_matrices, rules, same_bytes};
 use super::strategy::{Place, strategy_of};
@@ -36,7 +37,8 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
             let to = PLACES[(number / 6 + number + 1) % 6];
             number += 1;
             let is_on_gpu = |(_, _, variables): Place<'_>| variables.starts_with("GPU");
-            let for_host = feature == Feature::EightBits || is_for_matrices(rule);
+            let is_narrow = matches!(feature, Feature::EightBits | Feature::Rounding);
+            let for_host = is_narrow || is_for_matrices(rule);
             if for_host && (is_on_gpu(from) || is_on_gpu(to)) {
                 continue;
             }
@@ -105,5 +107,28 @@ fn states_of_8_bits_are_refused_by_name() {
     let refused = fresh.checkpoint.restore(&file).unwrap_err();
     assert!(refused.to_string().contains("GPU"), "{refused}");
     assert_eq!(fresh.bits().0, before);
+    clean(&control);
+}
+
+/// Weights that are rounded lie in host memory, and who has them elsewhere learns it before a step.
+#[test]
+fn gradients_of_bfloat16_variables_are_refused() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else {
+        return;
+    };
+    let strategy = strategy_of(PLACES[1]);
+    let narrow = super::scene::variable(&strategy, "narrow", &[4, 3], DType::BFloat16);
+    let refused = Gradients::new(
+        strategy.id(),
+        strategy.replica_devices(),
+        vec![narrow],
+        LossReduction::Mean,
+        GradientsOptions::default(),
+    );
+    let refused = refused.map(drop).unwrap_err();
+    assert_eq!(refused.status(), Status::Unimplemented);
+    for part in ["'narrow'", "bfloat16", "GPU"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
     clean(&control);
 }

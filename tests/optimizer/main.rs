@@ -22,6 +22,7 @@ mod oracle;
 mod pairwise;
 mod plain;
 mod progress;
+mod rounding;
 mod row_changes;
 mod rows;
 mod rows_contract;

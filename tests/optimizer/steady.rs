@@ -51,6 +51,7 @@ fn steady_step_with_every_feature_allocates_nothing() {
             maximize: true,
             averaging: AVERAGES[3],
             state_bits,
+            ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
         let group = VariableGroup {

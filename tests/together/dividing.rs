@@ -79,8 +79,17 @@ pub fn numbers(seed: usize, count: usize) -> Vec<f32> {
 }
 
 pub fn make(strategy: &Strategy, shapes: &[&[usize]]) -> Vec<Variable> {
+    make_of(strategy, shapes, |_| DType::Float32)
+}
+
+fn make_of(
+    strategy: &Strategy,
+    shapes: &[&[usize]],
+    dtype: impl Fn(usize) -> DType,
+) -> Vec<Variable> {
     let make = |(index, shape): (usize, &&[usize])| {
-        let value = tensor(&numbers(index, shape.iter().product()), shape);
+        let numbers = numbers(index, shape.iter().product());
+        let value = tensor_of(dtype(index), &numbers, shape);
         variable(strategy, &format!("v{index}"), Aggregation::None, &value)
     };
     shapes.iter().enumerate().map(make).collect()
@@ -250,7 +259,13 @@ pub fn train_shapes(
     rule: Box<dyn UpdateRule>,
     plan: Plan,
 ) -> Vec<Vec<u8>> {
-    let variables = make(&strategy, shapes);
+    let is_rounded = plan.settings.stochastic_rounding.is_some();
+    let variables = make_of(&strategy, shapes, |index| {
+        match is_rounded && index % 3 != 0 {
+            true => DType::BFloat16,
+            false => DType::Float32,
+        }
+    });
     let options = GradientsOptions {
         accumulation_steps: plan.accumulation,
         dtype: plan.dtype,
@@ -300,7 +315,18 @@ fn every_rule_divided_comes_to_the_bits_of_one_process() {
             (make, plan)
         })
     });
-    let cases = cases.chain(coded);
+    let rounded = rules().filter(|make| make().is_elementwise());
+    let rounded = rounded.flat_map(|make| {
+        plans().into_iter().enumerate().map(move |(at, mut plan)| {
+            plan.settings.averaging = None;
+            plan.settings.stochastic_rounding = Some(at as u64);
+            if at % 2 == 0 && make().code_maps().is_some() {
+                plan.settings.state_bits = StateBits::Eight;
+            }
+            (make, plan)
+        })
+    });
+    let cases = cases.chain(coded).chain(rounded);
     for (number, (make, plan)) in cases.enumerate() {
         // Both with each rule and with each plan.
         let in_sync = [0, 7][(number + number / 4) % 2];

@@ -362,14 +362,9 @@ impl ObjectReader<'_> {
             .copied()
     }
 
-    /// The elements that this rank updates of a tensor with the dtype and shape of `variable`: its
-    /// range, or all elements if ranks do not divide the tensor. None as for
+    /// The elements that this rank updates of a tensor of this dtype with the shape of `variable`:
+    /// its range, or all elements if ranks do not divide the tensor. None as for
     /// [`ObjectReader::tensor`].
-    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<PendingTensor>> {
-        self.part_of(part, variable, variable.dtype(), variable.shape(), 1)
-    }
-
-    /// The same of a part of another dtype.
     pub fn part_as(
         &mut self,
         part: &str,

@@ -140,6 +140,8 @@ struct optimizer_options {
     std::int64_t average_interval = 1;
     bool average_warmup = false;
     std::int64_t state_bits = 0;
+    bool stochastic_rounding = false;
+    std::uint64_t rounding_seed = 0;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
@@ -443,6 +445,8 @@ inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept
     raw.average_interval = how.average_interval;
     raw.average_warmup = how.average_warmup ? 1 : 0;
     raw.state_bits = how.state_bits;
+    raw.stochastic_rounding = how.stochastic_rounding ? 1 : 0;
+    raw.rounding_seed = how.rounding_seed;
     return raw;
 }
 

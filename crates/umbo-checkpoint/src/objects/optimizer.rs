@@ -16,6 +16,7 @@ use crate::saveable::{
     Names, ObjectReader, ObjectRecord, PendingTensor, PreparedRestore, Ready, Saveable,
 };
 use umbo_base::error::Result;
+use umbo_kernels::float::real;
 use umbo_kernels::update::eight_bit::STATE_BLOCK;
 use umbo_optim::rules::{Running, Slot};
 use umbo_optim::state::saved::{DynamicLossScale, OptimizerState, VariableState};
@@ -223,7 +224,7 @@ impl PendingSlots {
                 pending.scales.extend(scales);
                 saved.part_as(&part, variable, DType::UInt8)?
             } else {
-                saved.part_like(&part, variable)?
+                saved.part_as(&part, variable, real::computing(variable.dtype()))?
             };
             fits &= found.is_some();
             pending.slots.extend(found);

@@ -73,10 +73,11 @@ impl GradientElement for f16 {
 }
 
 /// Whether a variable of this element type can have gradients of type `gradient`. Gradients can
-/// have the type of the variable; those of a float32 variable can also be 16-bit floats.
+/// have the type of the variable. Those of variables that are updated in float32 can also be
+/// float32 and 16-bit floats.
 pub fn is_supported(variable: DType, gradient: DType) -> bool {
     match variable {
-        DType::Float32 => {
+        DType::Float32 | DType::BFloat16 => {
             matches!(gradient, DType::Float32 | DType::BFloat16 | DType::Float16)
         }
         DType::Float64 => gradient == DType::Float64,

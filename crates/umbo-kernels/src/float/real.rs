@@ -94,9 +94,18 @@ reals! {
     f64: f64, f64;
 }
 
-/// Whether variables of this element type can be updated.
+/// Whether variables of this element type can be updated everywhere, and in their own type.
 pub fn is_supported(dtype: DType) -> bool {
     matches!(dtype, DType::Float32 | DType::Float64)
+}
+
+/// The type in which variables of this element type are updated. It is their own, but weights in
+/// bfloat16 are updated in float32, and rounded ([`rounding`](crate::update::rounding)).
+pub const fn computing(dtype: DType) -> DType {
+    match dtype {
+        DType::BFloat16 => DType::Float32,
+        same => same,
+    }
 }
 
 /// Runs an expression in which `$element` stands for the Rust type of a dtype that

@@ -16,14 +16,11 @@
 //! A block with an element that is not finite decodes to NaN as a whole.
 
 use std::array;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::dtype::DType;
-use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
-use crate::update::pass::{TILE, UpdatePass};
-use crate::update::rules::MOST_STATES;
-use crate::update::tiles::Tile;
+use crate::float::real;
+use crate::instruction_set::{InstructionSet, Instructions, Kernel};
 use crate::view::SpanMut;
 
 /// Elements that have one scale. Those that work on parts of a variable begin at its multiples.
@@ -245,19 +242,19 @@ fn encode_block(map: CodeMap, from: &[f32], codes: &mut [u8]) -> f32 {
 /// Elements of one state of a pass. The code that creates it ensures that the state has the
 /// elements `range`, which nobody else writes, and that `floats` has memory for them.
 #[derive(Clone, Copy)]
-struct StateRange<'a> {
-    map: CodeMap,
-    codes: &'a SpanMut<'a>,
-    scales: &'a SpanMut<'a>,
-    range: &'a Range<usize>,
-    floats: *mut f32,
+pub(super) struct StateRange<'a> {
+    pub(super) map: CodeMap,
+    pub(super) codes: &'a SpanMut<'a>,
+    pub(super) scales: &'a SpanMut<'a>,
+    pub(super) range: &'a Range<usize>,
+    pub(super) floats: *mut f32,
 }
 
 /// Decodes the elements.
-struct Decode<'a>(StateRange<'a>);
+pub(super) struct Decode<'a>(pub(super) StateRange<'a>);
 
 /// Codes the elements, whole blocks except at the end of the state.
-struct Encode<'a>(StateRange<'a>);
+pub(super) struct Encode<'a>(pub(super) StateRange<'a>);
 
 impl StateRange<'_> {
     /// The parts of the range that lie in one block: the number of the block, the first element,
@@ -315,68 +312,10 @@ impl Kernel for Encode<'_> {
     }
 }
 
-/// Memory for the elements of one state in a tile.
-#[repr(align(64))]
-struct StateBuffer(MaybeUninit<[f32; TILE]>);
-
-impl UpdatePass<'_> {
-    /// Calls `update` with each tile, whose states are decoded before and coded afterwards. Ranges
-    /// begin at multiples of [`STATE_BLOCK`], except those of trials, which code nothing.
-    pub(super) fn run_eight_bit(
-        &self,
-        states: EightBitStates<'_>,
-        update: &mut dyn FnMut(&Tile<'_>),
-    ) {
-        let count = states.codes.len();
-        assert!(self.is_whole() && count <= MOST_STATES);
-        self.run_tile_rows(&mut |rows| {
-            let mut buffers = [const { StateBuffer(MaybeUninit::uninit()) }; MOST_STATES];
-            let buffers = buffers
-                .each_mut()
-                .map(|buffer| buffer.0.as_mut_ptr().cast::<f32>());
-            let slots = buffers.map(|buffer| buffer.cast::<u8>());
-            for start in rows.places() {
-                let range = &(start..start + rows.columns.len());
-                let state = |index: usize| StateRange {
-                    map: states.maps[index],
-                    codes: &states.codes[index],
-                    scales: &states.scales[index],
-                    range,
-                    floats: buffers[index],
-                };
-                for index in 0..count {
-                    dispatch(self.instructions(), Decode(state(index)));
-                }
-                let tile = Tile {
-                    dtype: self.dtype(),
-                    start: self.first + start,
-                    elements: range.len(),
-                    weights: rows.weights.wrapping_add(start * size_of::<f32>()),
-                    gradient: rows.gradient,
-                    slots: &slots[..count],
-                };
-                if let Some((to, first)) = self.trial {
-                    // SAFETY: the tile is of this pass, which alone writes the new weights of its
-                    // range, and these lie in `to`: see `UpdatePass::trying`.
-                    unsafe { tile.update_copies(to, tile.start - first, update) };
-                    continue;
-                }
-                assert!(start.is_multiple_of(STATE_BLOCK));
-                let is_last = range.end == self.weights().elements();
-                assert!(is_last || range.end.is_multiple_of(STATE_BLOCK));
-                update(&tile);
-                for index in 0..count {
-                    dispatch(self.instructions(), Encode(state(index)));
-                }
-            }
-        });
-    }
-}
-
 impl EightBitStates<'_> {
-    /// Asserts that these are states of so many float32 weights.
+    /// Asserts that these are states of so many weights that are updated in float32.
     pub(super) fn check(&self, weights: &SpanMut<'_>) {
-        assert_eq!(weights.dtype(), DType::Float32);
+        assert_eq!(real::computing(weights.dtype()), DType::Float32);
         let elements = weights.elements();
         let lengths = [self.maps.len(), self.scales.len()];
         assert_eq!(lengths, [self.codes.len(); 2]);

@@ -2,6 +2,7 @@
 
 pub mod accumulate;
 pub mod average;
+mod buffered;
 pub mod chunks;
 pub mod eight_bit;
 mod finite_mask;
@@ -11,6 +12,7 @@ pub mod matrix_step;
 pub mod measure;
 pub mod pass;
 mod pass_loop;
+pub mod rounding;
 pub mod rules;
 pub mod squares;
 pub mod tiles;

@@ -15,7 +15,8 @@
 //! tile, too: 8 bytes an element more.
 //!
 //! States may be coded in 8 bits ([`UpdatePass::with_eight_bit`]). Those of a tile are decoded
-//! before it is updated, and coded again afterwards.
+//! before it is updated, and coded again afterwards. So are weights in bfloat16 widened, and
+//! rounded stochastically ([`UpdatePass::with_rounding`]).
 //!
 //! The pass over a table ([`UpdatePass::at_rows`]) updates some rows. It adds up the contributions
 //! to the rows of a tile just before it updates them, or reads sums that were added up before. It
@@ -31,17 +32,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::dtype::DType;
 use crate::float::narrow::{narrow, narrow_rows};
+use crate::float::real;
 use crate::instruction_set::Instructions;
 use crate::rows::sum::RowSums;
 use crate::streaming;
 use crate::update::average::Average;
 use crate::update::eight_bit::EightBitStates;
+use crate::update::rounding::Rounding;
 use crate::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::view::{Span, SpanMut};
 use umbo_executor::pieces::PiecePart;
 
 /// The operands of one variable's update, and the range of elements that it updates. All operands
-/// are of one length, and all but the gradients and the accumulated sum are of one dtype.
+/// are of one length, and all but the gradients, the accumulated sum and weights in bfloat16 are of
+/// one dtype.
 #[derive(Clone, Debug)]
 pub struct UpdatePass<'a> {
     instructions: Instructions,
@@ -49,6 +53,8 @@ pub struct UpdatePass<'a> {
     pub(super) slots: &'a [SpanMut<'a>],
     /// The states in the place of slots, if they are coded.
     pub(super) eight_bit: Option<EightBitStates<'a>>,
+    /// How new weights are rounded, if they are in bfloat16.
+    pub(super) rounding: Option<Rounding>,
     sum: WeightedSum<'a>,
     pub(super) l2: f64,
     /// The rows that are updated; `None` if all are.
@@ -101,8 +107,9 @@ impl<'a> UpdatePass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
     /// divided by `divisor`, with `instructions`.
     ///
-    /// The caller chooses the operands, so they are asserted, not reported: slots have the dtype
-    /// and number of elements of `weights`, and gradients can be added to those.
+    /// The caller chooses the operands, so they are asserted, not reported: slots have the number
+    /// of elements of `weights` and the dtype in which these are updated, and gradients can be
+    /// added to those. Weights in bfloat16 need a [rounding](UpdatePass::with_rounding).
     ///
     /// # Safety
     /// While this pass, or one that is made from it, runs, nobody else reads or writes its elements
@@ -115,7 +122,7 @@ impl<'a> UpdatePass<'a> {
         contributions: &'a [Contribution<'a>],
         divisor: f64,
     ) -> UpdatePass<'a> {
-        let dtype = weights.dtype();
+        let dtype = real::computing(weights.dtype());
         let elements = weights.elements();
         for slot in slots {
             assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
@@ -126,6 +133,7 @@ impl<'a> UpdatePass<'a> {
             weights,
             slots,
             eight_bit: None,
+            rounding: None,
             sum,
             l2: 0.0,
             rows: None,
@@ -161,7 +169,7 @@ impl<'a> UpdatePass<'a> {
         // SAFETY: the caller's promise is the same.
         let mut pass = unsafe { UpdatePass::new(instructions, weights, slots, &[], divisor) };
         let elements = rows.numbers.len() * rows.elements;
-        pass.sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
+        pass.sum = WeightedSum::new(pass.dtype(), elements, &[], divisor);
         match gradients {
             RowGradients::Summed(sums) => pass.sum = pass.sum.starting_from(Some(sums)),
             RowGradients::Terms(terms) => {
@@ -235,7 +243,7 @@ impl<'a> UpdatePass<'a> {
     }
 
     /// The same pass, of a rule whose states are coded; it has no slots then. Asserts that the
-    /// states are as many as the weights, that these are float32, and that all rows are updated.
+    /// states are as many as the weights, that these are updated in float32, and that all rows are.
     #[inline]
     pub fn with_eight_bit(mut self, states: Option<EightBitStates<'a>>) -> UpdatePass<'a> {
         if let Some(states) = states {
@@ -243,6 +251,17 @@ impl<'a> UpdatePass<'a> {
             states.check(self.weights);
         }
         self.eight_bit = states;
+        self
+    }
+
+    /// The same pass, of weights in bfloat16, whose new values are rounded so. Asserts that they
+    /// are given if the weights are in bfloat16, and only then, and that all rows are updated.
+    #[inline]
+    pub fn with_rounding(mut self, rounding: Option<Rounding>) -> UpdatePass<'a> {
+        let is_narrow = self.weights.dtype() != self.dtype();
+        assert_eq!(is_narrow, rounding.is_some());
+        assert!(self.is_whole() || !is_narrow);
+        self.rounding = rounding;
         self
     }
 
@@ -306,9 +325,9 @@ impl<'a> UpdatePass<'a> {
         self.tiles
     }
 
-    /// The element type of all operands.
+    /// The element type in which the weights are updated.
     pub fn dtype(&self) -> DType {
-        self.weights.dtype()
+        real::computing(self.weights.dtype())
     }
 
     /// Calls `update` for ranges that together are this pass's range, and writes the copies and the

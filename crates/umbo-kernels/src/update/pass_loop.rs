@@ -20,12 +20,10 @@ use crate::update::tiles::TileRows;
 impl UpdatePass<'_> {
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
-        if let Some(states) = self.eight_bit {
-            assert_eq!(
-                (self.dtype(), states.codes.len()),
-                (F::Element::DTYPE, SLOTS)
-            );
-            return self.run_eight_bit(states, &mut |tile| {
+        if self.eight_bit.is_some() || self.rounding.is_some() {
+            let states = self.eight_bit.map_or(self.slots.len(), |it| it.codes.len());
+            assert_eq!((DType::Float32, states), (F::Element::DTYPE, SLOTS));
+            return self.run_buffered(&mut |tile| {
                 let update = UpdateTiles {
                     tiles: &TileRows::of(tile),
                     formula,

@@ -362,27 +362,45 @@ impl UpdatePass<'_> {
             gradient: gradient.cast_const().cast(),
             slots: &slots[..self.slots.len()],
         };
-        if self.l2 != 0.0 {
+        // Weights that are rounded are widened first.
+        if self.l2 != 0.0 && self.rounding.is_none() {
             for (index, place) in rows.places().enumerate() {
                 let elements = rows.columns.len();
+                let weights = self.weights().data().cast::<T>().wrapping_add(place);
                 // SAFETY: the gradient was just written, and nobody else has its memory. The row
                 // lies in the weights, which this pass alone uses.
-                let (gradient, weights) = unsafe {
-                    let gradient = gradient.add(index * elements);
-                    let weights = self.weights().data().cast::<T>().add(place);
-                    let gradient = std::slice::from_raw_parts_mut(gradient, elements);
-                    (gradient, std::slice::from_raw_parts(weights, elements))
-                };
-                let l2 = T::from_f64(self.l2);
-                let add = AddL2 {
-                    gradient,
-                    weights,
-                    l2,
-                };
-                dispatch(self.instructions(), add);
+                unsafe { self.add_l2(gradient.add(index * elements), weights, elements) };
             }
         }
         update(&rows);
+    }
+
+    /// Adds the L2 term to the gradient of some elements, if there is one.
+    ///
+    /// # Safety
+    /// There are so many elements of both, and nobody else has the gradient's.
+    pub(super) unsafe fn add_l2<T: Real>(
+        &self,
+        gradient: *mut T,
+        weights: *const T,
+        elements: usize,
+    ) {
+        if self.l2 == 0.0 {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let (gradient, weights) = unsafe {
+            (
+                std::slice::from_raw_parts_mut(gradient, elements),
+                std::slice::from_raw_parts(weights, elements),
+            )
+        };
+        let add = AddL2 {
+            gradient,
+            weights,
+            l2: T::from_f64(self.l2),
+        };
+        dispatch(self.instructions(), add);
     }
 }
 

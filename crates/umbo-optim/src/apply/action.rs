@@ -188,7 +188,7 @@ impl ApplyAction {
         } = apply;
         sources.merge_own_rows(&|index| plan.updates(index), Summing::AtOnce)?;
         let contributions = sources.contributions;
-        let kept = (*rule, state.variables.list());
+        let kept = state.kept_by(*rule);
         work.select(sources, plan, kept, None, |index| {
             contributions.has_variable(index)
         })?;

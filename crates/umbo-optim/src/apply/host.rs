@@ -20,6 +20,7 @@ use umbo_base::error::{Result, memory};
 use umbo_base::observe::{self, Counter};
 use umbo_executor::pieces::Pieces;
 use umbo_executor::workers;
+use umbo_kernels::float::real;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::streaming;
 use umbo_kernels::update::accumulate::accumulate;
@@ -261,20 +262,21 @@ fn cut_for_measuring(
         chunks = item.sums.end;
         let variable = &sources.variables()[item.index];
         let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
+        let kept = real::computing(variable.dtype()).size();
         // Exchanged gradients are kept already.
         if item.gradient.is_none()
             && item.count == 1
             && !item.divided
             && keep == Keep::WherePossible
             && sources.rows(item.index).is_none()
-            && bytes > 2 * variable.dtype().size()
+            && bytes > 2 * kept
             && sources
                 .accumulation
                 .reserve_gradient(item.index, variable)
                 .is_ok()
         {
             item.gradient = sources.kept(item.index);
-            bytes += variable.dtype().size();
+            bytes += kept;
         }
         work.pieces
             .push(of_variable.elements, of_variable.size, bytes);
@@ -358,7 +360,7 @@ fn begin_update(item: &mut UpdateGroup, context: UpdateContext<'_>, changes: u64
     let copies = update.copies.into_iter().filter(|written| *written).count();
     let dtype = variable.dtype();
     let gradient = match (item.gradient, sources.row_gradients(item.index)) {
-        (Some(_), _) => dtype.size(),
+        (Some(_), _) => real::computing(dtype).size(),
         // The entries are counted.
         (None, Some(RowGradients::Terms(_))) => 0,
         (None, _) => sources.gradient_bytes(item.index, dtype),
@@ -515,6 +517,7 @@ pub(crate) fn with_pass<R>(
         Some(run(
             update,
             pass.with_eight_bit(context.eight_bit(update))
+                .with_rounding(update.rounding)
                 .with_copies(&copies, streaming)
                 .with_average(average.as_ref())
                 .noting(&item.not_finite),

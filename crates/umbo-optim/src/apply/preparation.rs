@@ -37,7 +37,7 @@ impl Preparation<'_, '_> {
         self.work.select(
             self.sources,
             self.plan,
-            (self.rule, self.state.variables.list()),
+            self.state.kept_by(self.rule),
             Some(&self.state.variables),
             |index| self.sources.has_variable(index),
         )

@@ -13,6 +13,7 @@ use crate::gradients::row_sums::{Merged, RowSource, Summing};
 use parking_lot::MutexGuard;
 use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::DType;
+use umbo_kernels::float::real;
 use umbo_kernels::launch;
 use umbo_kernels::update::pass::RowGradients;
 use umbo_kernels::update::weighted_sum::{Contribution, WeightedSum};
@@ -67,7 +68,7 @@ impl<'a> GradientSources<'a> {
             .first()
             .map(|replica| &replica.buffers[index]);
         if let (true, Some(GradientBuffer::Dense(dense))) = (divides, buffer)
-            && self.gradients.dtype(index) == variable.dtype()
+            && self.gradients.dtype(index) == real::computing(variable.dtype())
             && let Some(receive_buffer) = dense.receive_buffer()
         {
             return Ok(receive_buffer.clone());
@@ -228,13 +229,13 @@ impl<'a> GradientSources<'a> {
     }
 
     /// About how many bytes are read for one element of the gradient of variable `index`, which is
-    /// of type `dtype`.
+    /// itself of type `dtype`.
     pub(crate) fn gradient_bytes(&self, index: usize, dtype: DType) -> usize {
         if self.rows(index).is_some() {
             return size_of::<f64>();
         }
         if self.exchanged {
-            return dtype.size();
+            return real::computing(dtype).size();
         }
         let accumulated = self.accumulated(index).map_or(0, |_| size_of::<f64>());
         self.gradients.replicas() * self.gradients.dtype_for(dtype).size() + accumulated
@@ -284,10 +285,11 @@ impl<'a> GradientSources<'a> {
             return rows.gradient(variable.dtype(), self.divisor);
         }
         let elements = count * variable.shape().elements();
+        let dtype = real::computing(variable.dtype());
         if self.exchanged {
-            return WeightedSum::new(variable.dtype(), elements, contributions, 1.0);
+            return WeightedSum::new(dtype, elements, contributions, 1.0);
         }
-        WeightedSum::new(variable.dtype(), elements, contributions, self.divisor)
+        WeightedSum::new(dtype, elements, contributions, self.divisor)
             .starting_from(self.accumulated(index))
     }
 

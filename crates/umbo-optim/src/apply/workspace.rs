@@ -16,22 +16,25 @@ use crate::exchange::new_weights::put_weights;
 use crate::exchange::shards::Shards;
 use crate::exchange::slots;
 use crate::rules::{Rates, Scalars, UpdateRule, VariableProgress, WeightDecay};
-use crate::state::average::Averaging;
 use crate::state::memory::OptimizerMemory;
+use crate::state::settings::Settings;
 use crate::state::slot_list::SlotList;
 use crate::state::variable_states::Variables;
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
 use umbo_executor::pieces::Pieces;
 use umbo_executor::workers;
+use umbo_kernels::float::real;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::update::chunks::ChunkSums;
+use umbo_kernels::update::rounding::Rounding;
 use umbo_kernels::update::rules::SUMS;
 use umbo_kernels::update::squares::Squares;
 use umbo_kernels::update::weighted_sum::{Clipping, Contribution};
 use umbo_kernels::view::{Span, SpanMut};
 use umbo_strategy::ranks::Ranks;
 use umbo_tensor::values::buffer::OfCopies;
+use umbo_tensor::values::initial::name_hash;
 use umbo_tensor::values::sharding::VariableSharding;
 use umbo_tensor::values::variable::Variable;
 
@@ -52,6 +55,15 @@ pub(crate) struct ApplyWorkspace {
     pub(crate) steps: StepMemory,
     /// Memory for the exchange of gradients.
     pub(crate) exchange: ExchangeMemory,
+}
+
+/// The choices that say which variables an optimizer can update: its rule, the states that this
+/// keeps, and whether new weights are rounded where they have 16 bits.
+#[derive(Clone, Copy)]
+pub(crate) struct KeptBy<'a> {
+    pub(crate) rule: &'a dyn UpdateRule,
+    pub(crate) list: &'a SlotList,
+    pub(crate) rounds: bool,
 }
 
 /// The memory that exchanges work in.
@@ -96,12 +108,12 @@ impl ApplyWorkspace {
     /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves
     /// all memory except that of sums and states. If `states` are given, small variables that
     /// follow each other in memory, in all operands of an update by `rule`, become one item.
-    /// Fails if `rule`, with the states of `list`, cannot update a selected variable.
+    /// Fails if `rule`, with its states and settings, cannot update a selected variable.
     pub(crate) fn select(
         &mut self,
         sources: &GradientSources<'_>,
         plan: &TreatmentPlan,
-        (rule, list): (&dyn UpdateRule, &SlotList),
+        KeptBy { rule, list, rounds }: KeptBy<'_>,
         states: Option<&Variables>,
         has: impl Fn(usize) -> bool,
     ) -> Result<()> {
@@ -133,6 +145,9 @@ impl ApplyWorkspace {
             }
             if sources.is_row_sparse(index) && list.codes(variable) {
                 return Err(needs_whole_blocks(variable));
+            }
+            if !rounds && !real::is_supported(variable.dtype()) {
+                return Err(needs_rounding(variable));
             }
             check_matrix(variable, rule, sources.is_row_sparse(index))?;
             self.items.push(UpdateGroup {
@@ -265,6 +280,7 @@ impl ApplyWorkspace {
         rule: &dyn UpdateRule,
         learning_rate: f64,
     ) -> Result<()> {
+        let settings = state.settings;
         let mut last = None;
         for at in 0..self.items.len() {
             let index = self.items[at].index;
@@ -283,7 +299,7 @@ impl ApplyWorkspace {
                     variable,
                     rule,
                     rates,
-                    state.settings.averaging,
+                    &settings,
                     &mut last,
                 )
             });
@@ -440,6 +456,8 @@ pub(crate) struct PreparedUpdate {
     pub(crate) scalars: Scalars,
     /// The weight of the new weights in the average of weights, if that moves.
     pub(crate) newest: Option<f64>,
+    /// How new weights are rounded, if they have 16 bits.
+    pub(crate) rounding: Option<Rounding>,
 }
 
 /// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the
@@ -450,7 +468,7 @@ fn prepare_update(
     variable: &Variable,
     rule: &dyn UpdateRule,
     rates: Rates,
-    averaging: Option<Averaging>,
+    settings: &Settings,
     last: &mut Option<(Rates, VariableProgress, Scalars)>,
 ) -> Result<PreparedUpdate> {
     let buffer = variables.prepare_visible(position)?;
@@ -482,7 +500,13 @@ fn prepare_update(
         copies: OfCopies::default(),
         l2,
         scalars,
-        newest: averaging.and_then(|averaging| averaging.newest(progress.updates)),
+        newest: settings
+            .averaging
+            .and_then(|averaging| averaging.newest(progress.updates)),
+        rounding: settings
+            .stochastic_rounding
+            .filter(|_| !real::is_supported(variable.dtype()))
+            .map(|seed| Rounding::new(seed, name_hash(variable.name()), progress.updates)),
     })
 }
 
@@ -492,6 +516,15 @@ fn needs_whole_blocks(variable: &Variable) -> Error {
         "those of {variable:?} are row-sparse, and this optimizer keeps its states in 8 bits, in \
          blocks that rows do not divide; nothing was changed. Use an optimizer with state_bits 0 \
          for it, or make its gradients without row_sparse"
+    )
+}
+
+fn needs_rounding(variable: &Variable) -> Error {
+    invalid!(
+        "optimizer",
+        "{variable:?} is bfloat16, and rounding its new weights to the nearest would lose small \
+         steps; nothing was changed. Set stochastic_rounding in umbo_optimizer_configure(), or \
+         make the variable float32"
     )
 }
 

@@ -96,6 +96,9 @@ pub(crate) fn add_settings(
     add(&"the clip value", state.settings.clip_value.into());
     let is_coded = state.settings.state_bits == StateBits::Eight;
     add(&"whether states have 8 bits", is_coded.into());
+    let seed = state.settings.stochastic_rounding;
+    add(&"whether weights are rounded", seed.is_some().into());
+    add(&"the seed of the rounding", seed.unwrap_or(0).into());
     for (name, value) in averaging_numbers(state.settings.averaging) {
         add(&format_args!("the option {name}"), value.into());
     }

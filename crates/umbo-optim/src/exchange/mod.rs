@@ -57,6 +57,7 @@ use crate::apply::workspace::{ApplyWorkspace, ExchangeMemory};
 use crate::gradients::Gradients;
 use crate::gradients::row_sums::Summing;
 use umbo_base::error::Result;
+use umbo_kernels::float::real;
 use umbo_strategy::ranks::{
     AddQuantity, Call, Collective, CollectiveKind, Gathered, Quantities, Ranks, agreement,
     agreement_of,
@@ -195,7 +196,7 @@ impl<'a> Exchange<'a> {
     fn prepare(&mut self, apply: &mut Preparation<'_, '_>) -> Result<PreparedExchange> {
         let participation = &self.participation;
         let rows = pack_rows(apply.sources, &|index| apply.plan.updates(index))?;
-        let kept = (apply.rule, apply.state.variables.list());
+        let kept = apply.state.kept_by(apply.rule);
         apply
             .work
             .select(apply.sources, apply.plan, kept, None, |index| {
@@ -330,7 +331,8 @@ impl<'a> Exchange<'a> {
         let rows = pack_rows(sources, &|other| other == index)?;
         let mut shards = Shards::new(self.ranks, &self.participation, sources, &[index], ROUND);
         shards.set_receive_buffers(|_| {
-            Tensor::uninitialized(variable.dtype(), variable.shape(), variable.device())
+            let dtype = real::computing(variable.dtype());
+            Tensor::uninitialized(dtype, variable.shape(), variable.device())
         })?;
         shards.reserve(&mut memory.send, &mut memory.receive)?;
         Ok(PreparedExchange {

@@ -166,7 +166,13 @@ pub(crate) fn put_weights(items: &[UpdateGroup], context: UpdateContext<'_>) {
             // SAFETY: the apply has claimed the variable, and the ranges have different parts of
             // it.
             unsafe {
-                copy(landed.part(&range), &weights.part(&range));
+                let landed = landed.part(&range);
+                let to = weights.part(&range);
+                match landed.dtype() == to.dtype() {
+                    true => copy(landed, &to),
+                    // Weights that are rounded already.
+                    false => narrow(Instructions::chosen(), landed, &to, 0..range.len(), false),
+                }
                 let copies = variable.copies_to_write(update.buffer, update.copies);
                 for copy in copies.iter().flatten() {
                     let chosen = Instructions::chosen();

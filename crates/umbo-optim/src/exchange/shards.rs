@@ -18,6 +18,7 @@ use super::wire_form::WireForm;
 use crate::apply::sources::GradientSources;
 use umbo_base::error::{Result, memory};
 use umbo_kernels::dtype::DType;
+use umbo_kernels::float::real;
 use umbo_kernels::update::chunks::{ChunkSums, TILE};
 use umbo_kernels::update::rules::SUMS;
 use umbo_kernels::view::Span;
@@ -54,7 +55,7 @@ pub(super) struct ShardRange {
 /// One variable.
 pub(crate) struct ShardedVariable {
     pub(super) index: usize,
-    /// The element type of the variable.
+    /// The element type of the gradient, and of new weights when they are exchanged.
     pub(super) dtype: DType,
     pub(super) sent: WireForm,
     /// The division of its elements over the ranks.
@@ -122,11 +123,12 @@ impl Shards {
             .iter()
             .filter(|&&index| !sources.is_row_sparse(index));
         let items = dense.map(|&index| {
-            let dtype = variables[index].dtype();
+            let of_variable = variables[index].dtype();
+            let dtype = real::computing(of_variable);
             let elements = variables[index].shape().elements();
             let sharding = variables[index].sharding().cloned();
             let sharding = sharding.unwrap_or_else(|| loads.divide(rank, elements, dtype.size()));
-            let sent = WireForm::of_dense(ranks, sources, sources.gradient_dtype(dtype));
+            let sent = WireForm::of_dense(ranks, sources, sources.gradient_dtype(of_variable));
             ShardedVariable {
                 index,
                 dtype,

@@ -12,7 +12,7 @@ pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tenso
     let LocalSlot {
         variable, tensor, ..
     } = kept;
-    let dtype = variable.dtype();
+    let dtype = tensor.dtype();
     let shape = variable.shape();
     let purpose = format_args!("the state '{name}' of {variable:?}");
     let prepare = || {

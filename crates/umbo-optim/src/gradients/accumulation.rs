@@ -10,6 +10,7 @@ use crate::gradients::row_sums::{Merged, MergedRowSums, RowSource, Summing};
 use umbo_base::error::{Error, Result, memory};
 use umbo_device::DeviceId;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::float::real;
 use umbo_kernels::update::pass::RowGradients;
 use umbo_tensor::collectives::copy_to;
 use umbo_tensor::slab::{CACHE_SHIFT, Slab};
@@ -146,7 +147,7 @@ impl Accumulation {
         };
         let shape = Shape::new(&[variable.shape().elements()])?;
         let slab = &mut self.gradient_slab;
-        let dtype = variable.dtype();
+        let dtype = real::computing(variable.dtype());
         reserve(&mut sum.gradient, slab, dtype, shape, variable.device())
     }
 

@@ -120,8 +120,8 @@ impl Gradients {
     /// Gradient buffers, all zero, for `variables` on each of the replicas' `devices` (in replica
     /// order), of the strategy with id `strategy`.
     ///
-    /// The variables must have been made by that strategy, differ from each other, and be float32
-    /// or float64.
+    /// The variables must have been made by that strategy, differ from each other, and be float32,
+    /// float64 or, in host memory, bfloat16.
     pub fn new(
         strategy: u64,
         devices: &[DeviceId],

@@ -15,7 +15,7 @@ pub struct GradientsOptions<'a> {
     /// the contributions: one weighted sum, divided by the weight of all runs.
     pub accumulation_steps: u64,
     /// The element type of the gradients, if it is not that of their variables: float16 or
-    /// bfloat16 for float32 variables.
+    /// bfloat16 for float32 variables, float32 or float16 for bfloat16 ones.
     pub dtype: Option<DType>,
     /// For each variable whether its gradients are row-sparse, which costs no buffers of its size;
     /// or empty, if none are. Such a variable has one dimension at least.
@@ -72,23 +72,35 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
         }
         if !variable.dtype().is_float() {
             return wrong(format!(
-                "{} has no gradient; float32 and float64 have",
+                "{} has no gradient; float32, float64 and bfloat16 have",
                 variable.dtype()
             ));
         }
-        if !real::is_supported(variable.dtype()) {
-            return Err(Error::Unimplemented(format!(
-                "variables[{index}] ('{}'): gradients of {} in this version; use float32 or \
-                 float64",
-                variable.name(),
-                variable.dtype()
-            )));
-        }
+        check_computing(index, variable)?;
         if let Some(first) = known.insert(variable.key(), index) {
             return wrong(format!(
                 "the same variable as variables[{first}]; list it once"
             ));
         }
+    }
+    Ok(())
+}
+
+/// Refuses a variable of floats that cannot be updated.
+fn check_computing(index: usize, variable: &Variable) -> Result<()> {
+    let dtype = variable.dtype();
+    let name = variable.name();
+    if !real::is_supported(real::computing(dtype)) {
+        return Err(Error::Unimplemented(format!(
+            "variables[{index}] ('{name}'): gradients of {dtype} in this version; use float32, \
+             float64 or bfloat16"
+        )));
+    }
+    if !real::is_supported(dtype) && !variable.device().is_host_memory() {
+        return Err(Error::Unimplemented(format!(
+            "variables[{index}] ('{name}'): it is {dtype} and lies on a GPU; only such variables \
+             in host memory are updated. Make it float32, and view it as {dtype}"
+        )));
     }
     Ok(())
 }
@@ -100,8 +112,8 @@ fn check_dtype(variables: &[Variable], dtype: Option<DType>) -> Result<()> {
             return Err(invalid!(
                 "dtype",
                 "{dtype} for the gradients of variables[{index}] ('{}'), which is {}; float32 \
-                 variables have gradients of float32, bfloat16 or float16, others of their own \
-                 type",
+                 and bfloat16 variables have gradients of float32, bfloat16 or float16, float64 \
+                 ones of their own type",
                 variable.name(),
                 variable.dtype()
             ));
@@ -127,6 +139,12 @@ fn check_row_sparse(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
                 name,
                 "{variable:?} is a scalar, which has no rows"
             ));
+        }
+        if is_row_sparse && !real::is_supported(variable.dtype()) {
+            return Err(Error::Unimplemented(format!(
+                "row_sparse[{index}]: {variable:?}; rows of float32 and float64 variables are \
+                 updated. Make its gradients without row_sparse, or the table float32"
+            )));
         }
     }
     Ok(())

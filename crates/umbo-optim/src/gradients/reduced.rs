@@ -9,6 +9,7 @@ use crate::gradients::Gradients;
 use crate::gradients::row_sums::Summing;
 use crate::state::Optimizer;
 use umbo_base::error::{Error, Result};
+use umbo_kernels::float::real;
 use umbo_strategy::Strategy;
 use umbo_strategy::commit::CommitAction;
 use umbo_strategy::context::{Current, current};
@@ -18,9 +19,9 @@ use umbo_tensor::values::Value;
 
 /// The gradient of variable `index` that the next apply would use: reduced over replicas and
 /// accumulated runs, without the loss scale of `optimizer` (if there is one), before clipping and
-/// weight decay, in the variable's dtype. For a row-sparse variable it is the contributed rows,
-/// ascending, as indexed slices; for any other variable it is a tensor. The waiting contributions
-/// stay.
+/// weight decay, in the variable's dtype, or in float32 for bfloat16. For a row-sparse variable it
+/// is the contributed rows, ascending, as indexed slices; for any other variable it is a tensor.
+/// The waiting contributions stay.
 ///
 /// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an
 /// apply would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no
@@ -161,7 +162,7 @@ impl CommitAction for InspectGradient<'_> {
 /// The gradient of variable `index`, from the sources of this process.
 fn gradient(sources: &GradientSources<'_>, index: usize, launcher: Launcher) -> Result<Value> {
     let variable = &sources.variables()[index];
-    let dtype = variable.dtype();
+    let dtype = real::computing(variable.dtype());
     let shape = variable.shape();
     let device = variable.device();
     let Some(rows) = sources.rows(index) else {

@@ -28,7 +28,8 @@ use umbo_kernels::update::matrix_step::MatrixMomentum;
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
 
-/// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
+/// One tensor of state that a rule keeps for each variable, of the variable's dtype, or float32 for
+/// bfloat16, and of its shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     /// The name under which the state can be read, such as `momentum`.
@@ -193,7 +194,8 @@ pub trait UpdateRule: Send + Sync + Debug {
         false
     }
 
-    /// Whether the update of an element depends only on its value, and not on its position.
+    /// Whether the update of an element depends only on its value, and not on its position. Only
+    /// such rules update bfloat16 weights.
     fn is_elementwise(&self) -> bool {
         !self.measures() && self.matrix_rule().is_none()
     }

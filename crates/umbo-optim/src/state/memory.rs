@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::apply::plan::{PlanOrigin, Treatment, TreatmentPlan};
 use crate::apply::report::ApplyReport;
-use crate::apply::workspace::ApplyWorkspace;
+use crate::apply::workspace::{ApplyWorkspace, KeptBy};
 use crate::gradients::Gradients;
 use crate::rules::{Rates, UpdateRule};
 use crate::state::Schedule;
@@ -114,6 +114,15 @@ impl OptimizerMemory {
             .get(&variable.key())
             .map(|(_, group)| *group)
             .unwrap_or_default()
+    }
+
+    /// The choices that say which variables `rule`, that of the optimizer, can update.
+    pub(crate) fn kept_by<'a>(&'a self, rule: &'a dyn UpdateRule) -> KeptBy<'a> {
+        KeptBy {
+            rule,
+            list: self.variables.list(),
+            rounds: self.settings.stochastic_rounding.is_some(),
+        }
     }
 
     /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `gradients`, whose

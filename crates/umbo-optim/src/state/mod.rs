@@ -203,6 +203,7 @@ impl Optimizer {
     /// weights begins or ends, or the bits of states change.
     pub fn configure(&self, settings: Settings) -> Result<()> {
         settings.check()?;
+        self.check_rounding(&settings)?;
         let mut state = self.lock();
         self.check_coded(&state.variables, settings.state_bits)?;
         self.keep_average(&mut state.variables, settings.averaging.is_some())?;
@@ -212,6 +213,19 @@ impl Optimizer {
         }
         state.settings = settings;
         Ok(())
+    }
+
+    /// Fails if the rule cannot update weights that are rounded.
+    fn check_rounding(&self, settings: &Settings) -> Result<()> {
+        if settings.stochastic_rounding.is_none() || self.rule.is_elementwise() {
+            return Ok(());
+        }
+        Err(invalid!(
+            "stochastic_rounding",
+            "1; lamb, lars, muon and rules of the program's own update float32 and float64 weights \
+             alone, and the rule of this optimizer is {:?}",
+            self.rule
+        ))
     }
 
     /// Makes the slots those of an optimizer that keeps an average of weights, or keeps none.
@@ -361,7 +375,8 @@ impl Optimizer {
         ))
     }
 
-    /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
+    /// A copy of the state `name` of `variable`, in the variable's dtype, or float32 for bfloat16,
+    /// and its shape. NotFound before
     /// the variable's first update, and for a name that the rule does not have. With several ranks,
     /// each of which keeps a part, all ranks make this call, between two steps.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {

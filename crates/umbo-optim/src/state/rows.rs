@@ -202,7 +202,7 @@ impl Optimizer {
                 fill(to)?;
                 continue;
             }
-            let whole = Tensor::zeros(changed.dtype(), changed.shape(), DeviceId::HOST)?;
+            let whole = Tensor::zeros(from.dtype(), changed.shape(), DeviceId::HOST)?;
             // SAFETY: nobody else has the fresh tensor.
             unsafe { whole.assume_exclusive() }.fill(list[index].initial)?;
             fill(&whole)?;

@@ -17,10 +17,11 @@ use crate::state::stored_state::{LocalSlot, part_of};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
 use umbo_device::DeviceId;
+use umbo_kernels::float::real;
 use umbo_strategy::Strategy;
+use umbo_tensor::Tensor;
 use umbo_tensor::collectives::copy_to;
 use umbo_tensor::values::variable::Variable;
-use umbo_tensor::{DType, Tensor};
 
 /// The state that an optimizer keeps from apply to apply. It does not contain what a program sets
 /// when it makes an optimizer: its rule's numbers, settings, groups and a schedule
@@ -57,8 +58,8 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The optimizer's slots, in its order, of the variable's dtype: of its shape; if the variable
-    /// is sharded, of this rank's part, contiguous.
+    /// The optimizer's slots, in its order, of the variable's dtype, or float32 for bfloat16: of
+    /// its shape; if the variable is sharded, of this rank's part, contiguous.
     pub slots: Vec<Tensor>,
     /// If the first slots, those of the rule, are codes of 8 bits instead: their scales, one for
     /// each block of [`STATE_BLOCK`](umbo_kernels::update::eight_bit::STATE_BLOCK) elements.
@@ -220,9 +221,10 @@ impl Optimizer {
     pub fn set_state(&self, variable: &Variable, name: &str, value: &Tensor) -> Result<()> {
         let index = self.slot_index(name)?;
         self.check_variable(variable)?;
-        if (value.dtype(), value.shape()) != (variable.dtype(), variable.shape()) {
+        let dtype = real::computing(variable.dtype());
+        if (value.dtype(), value.shape()) != (dtype, variable.shape()) {
             let problem = format!(
-                "{} of shape {}; state of {variable:?} has its dtype and shape",
+                "{} of shape {}; state of {variable:?} is {dtype} and has its shape",
                 value.dtype(),
                 value.shape()
             );
@@ -308,10 +310,10 @@ impl Optimizer {
     /// Fails if the optimizer cannot update this variable.
     pub fn check_variable(&self, variable: &Variable) -> Result<()> {
         self.check_strategy_of(variable)?;
-        if !matches!(variable.dtype(), DType::Float32 | DType::Float64) {
+        if !real::is_supported(real::computing(variable.dtype())) {
             return Err(invalid!(
                 "variable",
-                "{variable:?}; optimizers update float32 and float64"
+                "{variable:?}; optimizers update float32, float64 and bfloat16"
             ));
         }
         Ok(())

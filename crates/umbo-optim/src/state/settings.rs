@@ -148,6 +148,8 @@ pub struct Settings {
     pub averaging: Option<Averaging>,
     /// The bits of the rule's states. They do not change after the first update.
     pub state_bits: StateBits,
+    /// The seed of the stochastic rounding of bfloat16 weights; `None` if there are none.
+    pub stochastic_rounding: Option<u64>,
 }
 
 /// The bits of an element of the states that a rule keeps.
@@ -193,6 +195,13 @@ impl Settings {
         }
         if let Some(averaging) = self.averaging {
             averaging.check()?;
+            if self.stochastic_rounding.is_some() {
+                return Err(invalid!(
+                    "average",
+                    "with stochastic_rounding; averages are of float32 and float64 weights. Leave \
+                     one of both unset, or give bfloat16 variables an optimizer of their own"
+                ));
+            }
         }
         if let Some(scaling) = self.loss_scaling {
             scaling.check()?;

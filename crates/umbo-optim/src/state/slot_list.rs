@@ -7,6 +7,7 @@ use crate::rules::{Slot, UpdateRule};
 use crate::state::average;
 use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::DType;
+use umbo_kernels::float::real;
 use umbo_kernels::update::eight_bit::CodeMap;
 use umbo_tensor::values::variable::Variable;
 
@@ -58,7 +59,7 @@ impl SlotList {
     /// Whether the rule's slots of `variable` are kept in 8 bits.
     pub(crate) fn codes(&self, variable: &Variable) -> bool {
         self.is_coded
-            && variable.dtype() == DType::Float32
+            && real::computing(variable.dtype()) == DType::Float32
             && variable.shape().elements() >= SMALLEST_CODED
     }
 

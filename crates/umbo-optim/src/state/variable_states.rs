@@ -16,6 +16,7 @@ use crate::state::stored_state::{
 };
 use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::DType;
+use umbo_kernels::float::real;
 use umbo_kernels::update::eight_bit::{CodeMap, EightBitStates};
 use umbo_kernels::view::SpanMut;
 use umbo_tensor::Tensor;
@@ -121,6 +122,7 @@ impl Variables {
             .chain([(weights[0], weights[1])]);
         !this.is_counted
             && !this.is_coded()
+            && real::is_supported(this.variable.dtype())
             && [before.shard_range.len(), this.shard_range.len()] == [this.elements(); 2]
             && pairs.all(|(before, this)| slab::follows(before, this))
     }
@@ -297,7 +299,7 @@ impl Variables {
                 &variable,
                 index,
                 slot,
-                (variable.dtype(), shard_range.len()),
+                (real::computing(variable.dtype()), shard_range.len()),
             )?;
             // SAFETY: the tensor is new.
             unsafe { fresh.assume_exclusive() }.copy_from(&copies.reshape(fresh.shape())?)?;
@@ -369,7 +371,7 @@ impl Variables {
                 scales.push(allocate(slab, variable, index, slot, of_blocks)?);
                 continue;
             }
-            let in_full = (variable.dtype(), elements);
+            let in_full = (real::computing(variable.dtype()), elements);
             tensors.push(allocate(slab, variable, index, slot, in_full)?);
         }
         let on_host = tensors.iter().filter(|slot| slot.device().is_host_memory());

@@ -14,8 +14,9 @@ use super::quantities::AddQuantity;
 use umbo_base::error::{Error, Result};
 use umbo_comm::communicator::Communicator;
 use umbo_device::DeviceId;
+use umbo_kernels::float::real;
+use umbo_tensor::Tensor;
 use umbo_tensor::values::sharding::VariableSharding;
-use umbo_tensor::{DType, Tensor};
 
 impl Ranks {
     /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
@@ -107,7 +108,7 @@ impl Ranks {
         // All ranks do this. If the engine has failed, no later collective follows.
         let is_on_hosts = collective.numbers().all(|[is_on_host, _]| is_on_host != 0);
         let is_divided =
-            is_on_hosts && !self.are_elastic() && matches!(dtype, DType::Float32 | DType::Float64);
+            is_on_hosts && !self.are_elastic() && real::is_supported(real::computing(dtype));
         let sharding = is_divided.then(|| {
             self.loads
                 .lock()

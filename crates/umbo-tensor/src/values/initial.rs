@@ -155,14 +155,17 @@ pub struct DrawKey {
 impl DrawKey {
     /// The key of the first variable of this name.
     pub fn first(name: &str) -> DrawKey {
-        // This is FNV-1a.
-        let step =
-            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         DrawKey {
-            name: name.bytes().fold(0xcbf2_9ce4_8422_2325, step),
+            name: name_hash(name),
             occurrence: 0,
         }
     }
+}
+
+/// A hash of a variable's name, which does not change between versions: FNV-1a.
+pub fn name_hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// The names for which elements were drawn. Names may repeat, and variables of one name get

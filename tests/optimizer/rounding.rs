@@ -1,0 +1,582 @@
+//! bfloat16 weights that are rounded stochastically, against updates of float32 weights, and
+//! against the hash that the pages describe.
+
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use umbo_core::error::Status;
+use umbo_core::executor::workers;
+use umbo_core::kernels::update::tiles::Tile;
+use umbo_core::optimizer::LossReduction::{Mean, Sum};
+use umbo_core::optimizer::rules::custom::Custom;
+use umbo_core::optimizer::rules::{Rates, WeightDecay, catalogue};
+use umbo_core::optimizer::{
+    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
+    Settings, StateBits, VariableGroup,
+};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::tensor::{DType, Element};
+use umbo_core::values::variable::Variable;
+
+use crate::allocator::{LARGE, of_this_thread, refusing};
+use crate::features::AVERAGES;
+use crate::setup::*;
+
+const RATE: f64 = 0.01;
+
+fn rounding(seed: u64) -> Settings {
+    Settings {
+        stochastic_rounding: Some(seed),
+        ..Settings::default()
+    }
+}
+
+/// An optimizer that rounds.
+fn rounder(rule: &str, settings: Settings) -> Arc<Optimizer> {
+    let optimizer = optimizer(rule, RATE);
+    optimizer.configure(settings).unwrap();
+    optimizer
+}
+
+fn noise(seed: u64, elements: usize) -> Vec<f32> {
+    let number = |index: usize| ((index * 7919 + seed as usize * 104_729) % 2003) as f32;
+    (0..elements)
+        .map(|index| number(index) / 1001.0 - 0.97)
+        .collect()
+}
+
+fn narrow(values: &[f32]) -> Vec<bf16> {
+    values.iter().map(|&value| bf16::from_f32(value)).collect()
+}
+
+fn wide(values: &[bf16]) -> Vec<f32> {
+    values.iter().map(|value| value.to_f32()).collect()
+}
+
+fn mixed(bits: u64) -> u64 {
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// A number rounded as the pages say: of the variable of this name in the update after `updates`
+/// others.
+fn expected(seed: u64, name: &str, updates: u64, index: usize, value: f32) -> u16 {
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let name = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    let of_variable = mixed(mixed(seed.wrapping_add(SPREAD)) ^ name);
+    let key = mixed(of_variable.wrapping_add((updates + 1).wrapping_mul(SPREAD)));
+    let block = (index as u64 / 256 + 1).wrapping_mul(SPREAD);
+    let key = mixed(key.wrapping_add(block));
+    let bits = key as u32 ^ (index as u32 % 256).wrapping_mul(0x7f4a_7c15);
+    let bits = (bits ^ (bits >> 16)).wrapping_mul(0x85eb_ca6b);
+    let bits = bits.wrapping_add((key >> 32) as u32);
+    let bits = (bits ^ (bits >> 13)).wrapping_mul(0xc2b2_ae35);
+    let (whole, share) = (value.to_bits() >> 16, value.to_bits() & 0xffff);
+    (whole + u32::from(share + (bits >> 16) > 0xffff)) as u16
+}
+
+/// What a training has beside its rule.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    rule: &'static str,
+    settings: Settings,
+    gradients: DType,
+    replicas: usize,
+    accumulation: u64,
+    grouped: bool,
+}
+
+fn all_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let clipped = Settings {
+        weight_decay: Some(0.03),
+        global_clip_norm: Some(0.7),
+        clip_value: Some(0.04),
+        ..rounding(5)
+    };
+    let scaled = Settings {
+        loss_scaling: Some(LossScaling::Fixed(4.0)),
+        weight_decay: Some(0.2),
+        maximize: true,
+        ..rounding(u64::MAX)
+    };
+    let dtypes = [DType::BFloat16, DType::Float32, DType::Float16];
+    for (number, rule) in RULES
+        .into_iter()
+        .filter(|rule| is_rounding(rule))
+        .enumerate()
+    {
+        for (at, settings) in [rounding(0), clipped, scaled].into_iter().enumerate() {
+            for state_bits in [StateBits::Full, StateBits::Eight] {
+                if state_bits == StateBits::Eight && self::rule(rule).code_maps().is_none() {
+                    continue;
+                }
+                cases.push(Case {
+                    rule,
+                    settings: Settings {
+                        state_bits,
+                        ..settings
+                    },
+                    gradients: dtypes[(number + at) % 3],
+                    replicas: 1 + 2 * (at % 2),
+                    accumulation: 1 + (number as u64 + at as u64) % 2,
+                    grouped: at == 1,
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn is_rounding(name: &str) -> bool {
+    rule(name).is_elementwise()
+}
+
+fn with_options(variable: &Variable, case: &Case, dtype: DType) -> Arc<Gradients> {
+    let options = GradientsOptions {
+        dtype: Some(dtype),
+        accumulation_steps: case.accumulation,
+        ..GradientsOptions::default()
+    };
+    let variables = vec![variable.clone()];
+    Gradients::new(STRATEGY, &devices(case.replicas), variables, Mean, options).unwrap()
+}
+
+fn train<T: Element>(
+    case: &Case,
+    gradients: &Arc<Gradients>,
+    optimizer: &Arc<Optimizer>,
+    first: u64,
+    of_f32: impl Fn(f32) -> T,
+) {
+    let elements = gradients.variables()[0].shape().elements();
+    for run in 0..case.accumulation {
+        let number = first + run;
+        let data: Vec<Vec<T>> = (0..case.replicas as u64)
+            .map(|replica| {
+                let noise = noise(10 * number + replica, elements).into_iter();
+                // As exact as the narrowest of the types.
+                noise
+                    .map(|value| of_f32(bf16::from_f32(value).to_f32()))
+                    .collect()
+            })
+            .collect();
+        let data: Vec<Option<&[T]>> = data.iter().map(|data| Some(&data[..])).collect();
+        let weights: Vec<f64> = (0..case.replicas).map(|at| 1.0 + at as f64).collect();
+        step(gradients, number, &data, &weights);
+        let options = ApplyOptions {
+            measure_norm: true,
+            ..ApplyOptions::default()
+        };
+        apply_with(optimizer, gradients, options).unwrap();
+    }
+}
+
+/// An update is that of float32 weights, with which it has the states to the bit in common, but
+/// that the new weights are rounded as the pages say.
+#[test]
+fn new_weights_are_those_of_float32_rounded() {
+    for (number, case) in all_cases().iter().enumerate() {
+        let elements = [1, 5000, 513, 4096 + 255][number % 4];
+        let start = narrow(&noise(3, elements));
+        let name = ["w", "layer0/kernel"][number % 2];
+        let rounded = variable(name, &start);
+        let exact = variable(name, &wide(&start));
+        let of_rounded = with_options(&rounded, case, case.gradients);
+        let of_exact = with_options(&exact, case, DType::Float32);
+        let optimizers = [0, 1].map(|_| rounder(case.rule, case.settings));
+        if case.grouped {
+            let group = VariableGroup {
+                learning_rate_factor: 0.5,
+                weight_decay: Some(0.4),
+                frozen: false,
+            };
+            optimizers[0].add_group(from_ref(&rounded), group).unwrap();
+            optimizers[1].add_group(from_ref(&exact), group).unwrap();
+        }
+        for update in 0..4_u64 {
+            let first = 1 + update * case.accumulation;
+            match case.gradients {
+                DType::Float16 => {
+                    train(case, &of_rounded, &optimizers[0], first, f16::from_f32);
+                }
+                DType::BFloat16 => {
+                    train(case, &of_rounded, &optimizers[0], first, bf16::from_f32);
+                }
+                _ => train(case, &of_rounded, &optimizers[0], first, |value| value),
+            }
+            // What is exact in bfloat16 may not be in float16.
+            match case.gradients {
+                DType::Float16 => train(case, &of_exact, &optimizers[1], first, |value| {
+                    f16::from_f32(value).to_f32()
+                }),
+                _ => train(case, &of_exact, &optimizers[1], first, |value| value),
+            }
+            let seed = case.settings.stochastic_rounding.unwrap();
+            let found = value::<bf16>(&rounded);
+            let before = value::<f32>(&exact);
+            for (index, (found, before)) in found.iter().zip(&before).enumerate() {
+                let expected = expected(seed, name, update, index, *before);
+                assert_eq!(found.to_bits(), expected, "{case:?}, {before} at {index}");
+            }
+            write(committed(&exact), &wide(&found));
+            for slot in &optimizers[0].slots() {
+                let state = |optimizer: &Optimizer, variable| {
+                    bits(&read(&optimizer.state(variable, &slot.name).unwrap()))
+                };
+                let states = [
+                    state(&optimizers[0], &rounded),
+                    state(&optimizers[1], &exact),
+                ];
+                assert!(states[0] == states[1], "{case:?}, {}", slot.name);
+            }
+        }
+    }
+}
+
+/// The mean of the rounded weights over many seeds is the exact weight, within five standard
+/// deviations; and no weight is anything but one of the two neighbours.
+#[test]
+fn rounding_is_unbiased() {
+    const SEEDS: u64 = 2000;
+    let elements = 300;
+    let start = narrow(&noise(4, elements));
+    let data = noise(5, elements);
+    let exact = variable("w", &wide(&start));
+    let of_exact = gradients(1, &[&exact], Sum);
+    step(&of_exact, 1, &[Some(&data)], &[1.0]);
+    apply(&optimizer("sgd", RATE), &of_exact).unwrap();
+    let exact = value::<f32>(&exact);
+    let case = all_cases()[0];
+    let mut ups = vec![0_u64; elements];
+    for seed in 0..SEEDS {
+        let variable = variable("w", &start);
+        let gradients = with_options(
+            &variable,
+            &Case {
+                accumulation: 1,
+                replicas: 1,
+                ..case
+            },
+            DType::Float32,
+        );
+        step(&gradients, 1, &[Some(&data)], &[1.0]);
+        apply(&rounder("sgd", rounding(seed)), &gradients).unwrap();
+        for ((ups, found), exact) in ups.iter_mut().zip(value::<bf16>(&variable)).zip(&exact) {
+            let away = u64::from(found.to_bits()) - u64::from(exact.to_bits() >> 16);
+            assert!(away <= 1, "{exact} became {found}");
+            *ups += away;
+        }
+    }
+    let mut all = 0.0;
+    for (ups, exact) in ups.iter().zip(&exact) {
+        let share = f64::from(exact.to_bits() & 0xffff) / 65536.0;
+        let deviation = *ups as f64 - share * SEEDS as f64;
+        let standard = (SEEDS as f64 * share * (1.0 - share)).sqrt();
+        assert!(deviation.abs() <= 5.0 * standard, "{exact}: {ups} times up");
+        all += deviation / standard.max(1e-9);
+    }
+    // The elements are independent of each other, too.
+    assert!(all.abs() <= 5.0 * (elements as f64).sqrt(), "{all}");
+}
+
+/// Steps of a thousandth of the distance of two neighbours, of which rounding to nearest would lose
+/// all, move weights as far as they do in float32.
+#[test]
+fn small_steps_are_not_lost() {
+    const STEPS: u64 = 4000;
+    let elements = 1000;
+    let variable = variable("w", &vec![bf16::from_f32(1.5); elements]);
+    let gradients = gradients(1, &[&variable], Sum);
+    let optimizer = rounder("sgd", rounding(11));
+    let distance = 1.0 / 128.0;
+    let gradient = vec![bf16::from_f32(-distance / 1024.0 / RATE as f32); elements];
+    for number in 1..=STEPS {
+        step(&gradients, number, &[Some(&gradient)], &[1.0]);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    let mean = wide(&value::<bf16>(&variable))
+        .iter()
+        .map(|&it| f64::from(it))
+        .sum::<f64>();
+    let moved = mean / elements as f64 - 1.5;
+    let expected = STEPS as f64 * f64::from(-gradient[0].to_f32()) * RATE;
+    // A binomial number of moves by the distance for each of the elements.
+    let moves = expected / f64::from(distance);
+    let standard = f64::from(distance) * (moves / elements as f64).sqrt();
+    assert!(
+        (moved - expected).abs() < 5.0 * standard,
+        "{moved} for {expected}"
+    );
+}
+
+fn trained(replicas: usize, settings: Settings) -> Vec<u16> {
+    let variable = variable("w", &narrow(&noise(1, 9000)));
+    let gradients = gradients(replicas, &[&variable], Mean);
+    let optimizer = rounder("adamw", settings);
+    for number in 1..=6 {
+        // All replicas have the same gradient, whose mean is exact.
+        let data = narrow(&noise(number, 9000));
+        step(
+            &gradients,
+            number,
+            &vec![Some(&data[..]); replicas],
+            &vec![1.0; replicas],
+        );
+        apply(&optimizer, &gradients).unwrap();
+    }
+    value::<bf16>(&variable)
+        .into_iter()
+        .map(bf16::to_bits)
+        .collect()
+}
+
+/// Rounding follows from seed, name, update and index alone.
+#[test]
+fn bits_depend_on_the_seed_and_not_on_threads_or_replicas() {
+    let _changes = WORKER_COUNT.write();
+    workers::fix_costs(Some(workers::Costs::NONE));
+    for state_bits in [StateBits::Full, StateBits::Eight] {
+        let settings = |seed| Settings {
+            state_bits,
+            ..rounding(seed)
+        };
+        workers::set_count(1).unwrap();
+        let expected = trained(1, settings(1));
+        assert!(trained(1, settings(2)) != expected);
+        for (count, replicas) in [(2, 1), (3, 2), (8, 4)] {
+            workers::set_count(count).unwrap();
+            let found = trained(replicas, settings(1));
+            assert!(found == expected, "{count} workers, {replicas} replicas");
+        }
+    }
+}
+
+/// A run that is skipped, or an apply that fails, takes no part in the count of updates.
+#[test]
+fn what_changes_nothing_uses_no_random_bits_up() {
+    for treatment in [NonFinite::Skip, NonFinite::Fail] {
+        let settings = Settings {
+            non_finite: Some(treatment),
+            ..rounding(9)
+        };
+        let made = [0, 1].map(|_| {
+            let variable = variable("w", &narrow(&noise(1, 4500)));
+            (
+                gradients(1, &[&variable], Sum),
+                rounder("momentum", settings),
+                variable,
+            )
+        });
+        for (at, (gradients, optimizer, variable)) in made.iter().enumerate() {
+            let data = narrow(&noise(1, 4500));
+            step(gradients, 1, &[Some(&data)], &[1.0]);
+            apply(optimizer, gradients).unwrap();
+            if at == 1 {
+                let before = value::<bf16>(variable);
+                let mut spoilt = data.clone();
+                spoilt[17] = bf16::INFINITY;
+                step(gradients, 2, &[Some(&spoilt)], &[1.0]);
+                let applied = apply(optimizer, gradients);
+                assert_eq!(applied.is_err(), treatment == NonFinite::Fail);
+                assert_eq!(value::<bf16>(variable), before);
+            }
+            step(gradients, 3, &[Some(&data)], &[1.0]);
+            apply(optimizer, gradients).unwrap();
+        }
+        assert_eq!(value::<bf16>(&made[0].2), value::<bf16>(&made[1].2));
+    }
+}
+
+/// Weights that become infinite or NaN are what they would be in float32.
+#[test]
+fn what_is_not_finite_is_not_rounded() {
+    let data = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 3e38, -3e38, 0.0];
+    let largest = bf16::MAX.to_f32();
+    let variable = variable("w", &narrow(&[1.0, 1.0, 1.0, -largest, largest, -0.0]));
+    let gradients = with_options(
+        &variable,
+        &Case {
+            accumulation: 1,
+            replicas: 1,
+            ..all_cases()[0]
+        },
+        DType::Float32,
+    );
+    let optimizer = optimizer("sgd", 1.0);
+    optimizer.configure(rounding(1)).unwrap();
+    step(&gradients, 1, &[Some(&data)], &[1.0]);
+    apply(&optimizer, &gradients).unwrap();
+    let found = wide(&value::<bf16>(&variable));
+    assert!(found[2].is_nan());
+    let of_others = [found[0], found[1], found[3], found[4], found[5]];
+    let infinite = f32::INFINITY;
+    assert_eq!(of_others, [-infinite, infinite, -infinite, infinite, 0.0]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let say = |message: String, parts: &[&str]| {
+        for part in parts {
+            assert!(message.contains(part), "'{part}' is not in: {message}");
+        }
+    };
+    // Without the setting.
+    let variable = variable("w", &narrow(&[1.0; 5]));
+    let gradients = gradients(1, &[&variable], Sum);
+    let plain = optimizer("sgd", RATE);
+    step(&gradients, 1, &[Some(&narrow(&[0.5; 5]))], &[1.0]);
+    let refused = refusal(apply(&plain, &gradients), Status::InvalidArgument);
+    say(
+        refused,
+        &[
+            "'w'",
+            "bfloat16",
+            "stochastic_rounding",
+            "nothing was changed",
+        ],
+    );
+    assert_eq!(value::<bf16>(&variable), narrow(&[1.0; 5]));
+    plain.configure(rounding(1)).unwrap();
+    apply(&plain, &gradients).unwrap();
+    plain.configure(Settings::default()).unwrap();
+    step(&gradients, 2, &[Some(&narrow(&[0.5; 5]))], &[1.0]);
+    refusal(apply(&plain, &gradients), Status::InvalidArgument);
+    // Rules that look at more than an element, or of whose formula nothing is known.
+    for name in RULES {
+        let optimizer = optimizer(name, RATE);
+        let configured = optimizer.configure(rounding(1));
+        if is_rounding(name) {
+            configured.unwrap();
+            continue;
+        }
+        say(
+            refusal(configured, Status::InvalidArgument),
+            &["stochastic_rounding", "lamb"],
+        );
+        assert_eq!(optimizer.settings(), Settings::default());
+    }
+    let update = Box::new(|_: &Tile<'_>, _: &Rates, _| {});
+    let custom = Custom::new("ours".into(), vec![], 0.0, WeightDecay::L2, update, None);
+    let muon = catalogue::make("muon").unwrap();
+    for rule in [Box::new(custom.unwrap()), muon] {
+        let optimizer = Optimizer::new(STRATEGY, rule, RATE).unwrap();
+        refusal(optimizer.configure(rounding(1)), Status::InvalidArgument);
+    }
+    let averaged = Settings {
+        averaging: AVERAGES[1],
+        ..rounding(1)
+    };
+    let refused = refusal(plain.configure(averaged), Status::InvalidArgument);
+    say(refused, &["average", "stochastic_rounding"]);
+    // Variables and gradients of other types.
+    let made = |variable: &Variable, options| {
+        Gradients::new(STRATEGY, &devices(1), vec![variable.clone()], Sum, options)
+    };
+    let half = self::variable("h", &[f16::ONE; 4]);
+    let refused = refusal(
+        made(&half, GradientsOptions::default()),
+        Status::Unimplemented,
+    );
+    say(refused, &["'h'", "float16", "bfloat16"]);
+    let table = table("t", &narrow(&[1.0; 6]), 3);
+    let rows = GradientsOptions {
+        row_sparse: &[true],
+        ..GradientsOptions::default()
+    };
+    say(
+        refusal(made(&table, rows), Status::Unimplemented),
+        &["row_sparse[0]", "'t'"],
+    );
+    let doubles = GradientsOptions {
+        dtype: Some(DType::Float64),
+        ..GradientsOptions::default()
+    };
+    say(
+        refusal(made(&table, doubles), Status::InvalidArgument),
+        &["dtype", "'t'"],
+    );
+}
+
+/// A step of bfloat16 and float32 variables allocates nothing once both were updated.
+#[test]
+fn steady_steps_allocate_nothing() {
+    let _keeps = WORKER_COUNT.read();
+    for state_bits in [StateBits::Full, StateBits::Eight] {
+        let narrow = variable("a", &vec![bf16::ONE; 20_000]);
+        let wide = variable("b", &[1.0_f32; 300]);
+        let gradients = gradients(2, &[&narrow, &wide], Mean);
+        let settings = Settings {
+            state_bits,
+            global_clip_norm: Some(0.5),
+            ..rounding(1)
+        };
+        let optimizer = rounder("adamw", settings);
+        let step = |number: u64| {
+            gradients.try_begin_step(number);
+            for replica in 0..2 {
+                for index in 0..2 {
+                    gradients
+                        .view(replica, number, index, GradientMode::Add)
+                        .unwrap();
+                }
+                gradients.submit(replica, number, 1.0).unwrap();
+            }
+            gradients.commit(number);
+            apply(&optimizer, &gradients).unwrap();
+        };
+        (1..=3).for_each(step);
+        let before = of_this_thread();
+        (4..=6).for_each(step);
+        assert_eq!(of_this_thread(), before);
+    }
+}
+
+/// Every allocation of a first update may be refused, and then nothing has changed.
+#[test]
+fn refused_memory_changes_nothing() {
+    let _keeps = WORKER_COUNT.read();
+    let elements = 40 * LARGE;
+    let data = narrow(&noise(1, elements));
+    let settings = Settings {
+        global_clip_norm: Some(1.0),
+        ..rounding(1)
+    };
+    for granted in 0..100 {
+        let variable = variable("w", &data);
+        let gradients = gradients(3, &[&variable], Sum);
+        let optimizer = rounder("adamw", settings);
+        step(
+            &gradients,
+            1,
+            &[Some(&data), Some(&data), None],
+            &[1.0, 1.0, 1.0],
+        );
+        let (refused, _) = refusing(granted, || apply(&optimizer, &gradients));
+        if refused.is_ok() {
+            assert!(granted >= 2, "{granted} requests");
+            return;
+        }
+        refusal(refused, Status::ResourceExhausted);
+        assert_eq!(value::<bf16>(&variable), data);
+        assert!(optimizer.state(&variable, "m").is_err());
+    }
+    panic!("memory was refused in every try");
+}
+
+/// States are float32: read, set, and as large as they are said to be.
+#[test]
+fn states_are_float32() {
+    let variable = variable("w", &narrow(&noise(1, 40)));
+    let gradients = gradients(1, &[&variable], Sum);
+    let optimizer = rounder("momentum", rounding(1));
+    let data = narrow(&noise(2, 40));
+    step(&gradients, 1, &[Some(&data)], &[1.0]);
+    apply(&optimizer, &gradients).unwrap();
+    let state = optimizer.state(&variable, "momentum").unwrap();
+    assert_eq!(read::<f32>(&state), wide(&data));
+    assert_eq!(state.shape(), variable.shape());
+}
