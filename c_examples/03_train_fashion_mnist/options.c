@@ -33,6 +33,8 @@ static const char own_options[] =
     "  --resume                resume from the newest checkpoint, if there is one\n"
     "  --history FILE          write a line for each epoch, which umbo plot draws; with\n"
     "                          --resume they are added to what is there\n"
+    "  --state-bits 8          keep the optimizer's states in 8 bits an element, not 32\n"
+    "  --weights bfloat16      keep the weights in bfloat16, rounded stochastically, not float32\n"
     "  --compare               also measure one replica with one BLAS thread and with all of them\n"
     "  --help                  print this\n";
 
@@ -94,7 +96,8 @@ static int parse_flag(options *result, const char *name) {
 static int takes_value(const char *name) {
   static const char *const names[] = {"--data", "--replicas",  "--replicas-in-sync", "--epochs", "--batch-size",
                                       "--seed", "--optimizer", "--learning-rate",
-                                      "--checkpoint", "--save-every", "--history", "--workers"};
+                                      "--checkpoint", "--save-every", "--history", "--workers",
+                                      "--state-bits", "--weights"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     if (strcmp(name, names[i]) == 0) return 1;
   }
@@ -123,6 +126,12 @@ static void parse_value(options *result, const char *name, const char *text) {
   } else if (strcmp(name, "--workers") == 0) {
     if (strcmp(text, "mpi") != 0) refuse("--workers is '%s'; it must be mpi", text);
     result->workers = 1;
+  } else if (strcmp(name, "--state-bits") == 0) {
+    if (strcmp(text, "8") != 0) refuse("--state-bits is '%s'; it must be 8", text);
+    result->state_bits = 8;
+  } else if (strcmp(name, "--weights") == 0) {
+    if (strcmp(text, "bfloat16") != 0) refuse("--weights is '%s'; it must be bfloat16", text);
+    result->rounds_weights = 1;
   } else if (strcmp(name, "--save-every") == 0) {
     result->save_every = (int64_t)parse_integer(name, text, 1, INT64_MAX);
   } else {

@@ -22,6 +22,8 @@ typedef struct {
   int compare;
   int json_only;
   int workers; /* train together with the other processes of MPI's */
+  int64_t state_bits; /* of the optimizer's states; 0: as in the weights */
+  int rounds_weights; /* they are kept in bfloat16 */
 } options;
 
 /* What the help says of the program and of the options that it has in C++, too. */

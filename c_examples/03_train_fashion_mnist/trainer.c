@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <umbo/expert.h>
 
 
@@ -34,11 +35,29 @@ static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const um
   return UMBO_OK;
 }
 
-static umbo_status view_parameters(const umbo_replica_context *ctx, const trainer *t, mlp_parameters *parameters) {
+/* The weights of a layer, which lie in memory as bfloat16, as floats. */
+static umbo_status view_widened(umbo_replica_context *ctx, const trainer *t, int layer, const float **weights) {
+  const int64_t count = t->shape.sizes[layer] * t->shape.sizes[layer + 1];
+  umbo_view view;
+  void *memory = NULL;
+  UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, UMBO_DTYPE_BFLOAT16, &view));
+  UMBO_TRY(umbo_replica_context_scratch(ctx, (size_t)count * sizeof(float), &memory));
+  const uint16_t *from = view.data;
+  uint32_t *to = memory; /* the bits of floats */
+  for (int64_t i = 0; i < count; ++i) to[i] = (uint32_t)from[i] << 16;
+  *weights = memory;
+  return UMBO_OK;
+}
+
+static umbo_status view_parameters(umbo_replica_context *ctx, const trainer *t, mlp_parameters *parameters) {
   umbo_view view;
   for (int layer = 0; layer < t->shape.layers; ++layer) {
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, UMBO_DTYPE_FLOAT32, &view));
-    parameters->weights[layer] = view.data;
+    if (t->rounds_weights) {
+      UMBO_TRY(view_widened(ctx, t, layer, &parameters->weights[layer]));
+    } else {
+      UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, UMBO_DTYPE_FLOAT32, &view));
+      parameters->weights[layer] = view.data;
+    }
     UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters->biases[layer] = view.data;
   }
@@ -104,7 +123,22 @@ typedef struct {
 
 static umbo_status initialize_weights(const umbo_view *memory, void *user_data) {
   const layer_of *which = user_data;
-  mlp_initialize_weights(&which->trainer->shape, which->layer, which->trainer->seed, memory->mutable_data);
+  const trainer *t = which->trainer;
+  if (!t->rounds_weights) {
+    mlp_initialize_weights(&t->shape, which->layer, t->seed, memory->mutable_data);
+    return UMBO_OK;
+  }
+  const int64_t count = memory->shape[0] * memory->shape[1];
+  float *exact = malloc((size_t)count * sizeof(float));
+  if (exact == NULL) abort();
+  mlp_initialize_weights(&t->shape, which->layer, t->seed, exact);
+  uint16_t *to = memory->mutable_data;
+  for (int64_t i = 0; i < count; ++i) { /* to the nearest */
+    uint32_t bits;
+    memcpy(&bits, exact + i, sizeof(bits));
+    to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+  free(exact);
   return UMBO_OK;
 }
 
@@ -116,6 +150,7 @@ static umbo_status initialize_biases(const umbo_view *memory, void *user_data) {
 }
 
 static void create_variables(trainer *t) {
+  const umbo_dtype dtype = t->rounds_weights ? UMBO_DTYPE_BFLOAT16 : UMBO_DTYPE_FLOAT32;
   for (int layer = 0; layer < t->shape.layers; ++layer) {
     char name[32];
     layer_of which = {t, layer};
@@ -124,7 +159,7 @@ static void create_variables(trainer *t) {
     snprintf(name, sizeof(name), "layer%d/weights", layer);
     UMBO_CHECK(umbo_variable_create(
         t->strategy, name, NULL,
-        &UMBO_OPTIONS(umbo_variable, .dtype = UMBO_DTYPE_FLOAT32, .ndim = 2, .shape = shape,
+        &UMBO_OPTIONS(umbo_variable, .dtype = dtype, .ndim = 2, .shape = shape,
                       .initializer = initialize_weights, .initializer_user_data = &which),
         &t->variables[2 * layer]));
 
@@ -142,7 +177,8 @@ static umbo_gradients *create_gradients(const trainer *t) {
   for (int i = 0; i < 2 * t->shape.layers; ++i) variables[i] = t->variables[i];
   umbo_gradients *gradients = NULL;
   /* The network adds up over its rows; the library divides by all rows. */
-  UMBO_CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, UMBO_LOSS_SUM, NULL, &gradients));
+  UMBO_CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, UMBO_LOSS_SUM,
+                                   &UMBO_OPTIONS(umbo_gradients, .dtype = UMBO_DTYPE_FLOAT32), &gradients));
   return gradients;
 }
 
@@ -155,6 +191,9 @@ static umbo_optimizer *create_optimizer(umbo_strategy *strategy, const options *
     UMBO_CHECK(umbo_optimizer_create_momentum(
         strategy, &UMBO_OPTIONS(umbo_momentum, .learning_rate = choices->learning_rate), &optimizer));
   }
+  UMBO_CHECK(umbo_optimizer_configure(
+      optimizer, &UMBO_OPTIONS(umbo_optimizer, .state_bits = choices->state_bits,
+                               .stochastic_rounding = choices->rounds_weights, .rounding_seed = choices->seed)));
   return optimizer;
 }
 
@@ -165,6 +204,7 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
       .seed = choices->seed,
       .mean = data->mean,
       .deviation = data->deviation,
+      .rounds_weights = choices->rounds_weights,
   };
   /* The communicator is all that several processes need. */
   UMBO_CHECK(umbo_strategy_create(

@@ -28,9 +28,10 @@ options parse(int argc, char **argv) {
     }
   }
   const options chosen = options_parse(argc, argv);
-  if (chosen.checkpoint != nullptr || chosen.history != nullptr || chosen.compare) {
-    std::fputs("03_train_fashion_mnist_cpp: --checkpoint, --history and --compare are options of the program in C "
-               "alone\n",
+  if (chosen.checkpoint != nullptr || chosen.history != nullptr || chosen.compare || chosen.state_bits != 0 ||
+      chosen.rounds_weights) {
+    std::fputs("03_train_fashion_mnist_cpp: --checkpoint, --history, --state-bits, --weights and --compare are options "
+               "of the program in C alone\n",
                stderr);
     std::exit(2);
   }

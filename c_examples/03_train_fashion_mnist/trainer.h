@@ -20,6 +20,7 @@ typedef struct {
   mlp_shape shape;
   uint64_t seed;
   float mean, deviation; /* of a pixel */
+  int rounds_weights;    /* they are in bfloat16, and biases in float32 */
   umbo_strategy *strategy;
   umbo_variable *variables[2 * MLP_MOST_LAYERS]; /* the weights and then the biases of each layer */
   umbo_gradients *gradients;

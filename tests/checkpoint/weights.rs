@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::fs;
 
+use half::bf16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use umbo_core::checkpoint::LoadWeightsOptions;
 use umbo_core::checkpoint::reader::CheckpointFile;
 use umbo_core::error::Status;
+use umbo_core::optimizer::{Settings, StateBits};
 use umbo_core::strategy::variables::read;
 
 use crate::scene::{Feature, Folder, Scene, bytes, values};
@@ -34,6 +36,87 @@ fn weights_go_from_one_training_to_another() {
             .to_string()
             .contains("no optimizer")
     );
+}
+
+/// A checkpoint is of one type of weights. Weights alone go from float32 to bfloat16, rounded to
+/// the nearest, and back as they are.
+#[test]
+fn weights_move_between_float32_and_bfloat16() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let load = |scene: &Scene| {
+        let options = LoadWeightsOptions {
+            convert_floats: true,
+            ..LoadWeightsOptions::default()
+        };
+        let file = CheckpointFile::open(&path).unwrap();
+        scene.checkpoint.load_weights_from(&file, options).unwrap();
+    };
+    let nearest = |bits: &[u64]| {
+        let nearest = |&bits: &u64| f64::from(bf16::from_f64(f64::from_bits(bits))).to_bits();
+        bits.iter().map(nearest).collect::<Vec<u64>>()
+    };
+    let exact = Scene::new("adam", Feature::EightBits, 2);
+    let rounded = Scene::new("adam", Feature::Rounding, 2);
+    for (from, to, other) in [
+        (&exact, &rounded, "float32"),
+        (&rounded, &exact, "bfloat16"),
+    ] {
+        from.train(3);
+        from.checkpoint.save(&path).unwrap();
+        let before = to.bits();
+        let refused = to.checkpoint.restore(&path).unwrap_err();
+        assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
+        for part in ["model/dense/kernel", other] {
+            assert!(refused.to_string().contains(part), "{refused}");
+        }
+        assert_eq!(to.bits(), before);
+        load(to);
+        assert_eq!(to.bits().0[0], nearest(&from.bits().0[0]));
+        assert_eq!(to.bits().0[1..], from.bits().0[1..]);
+        to.train(2);
+    }
+}
+
+/// The states of bfloat16 weights move between 8 bits and float32 as those of others do.
+#[test]
+fn states_of_bfloat16_weights_are_converted() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let in_full = || {
+        let scene = Scene::new("adam", Feature::Rounding, 1);
+        let settings = Settings {
+            state_bits: StateBits::Full,
+            ..scene.trainers[0].0.settings()
+        };
+        scene.trainers[0].0.configure(settings).unwrap();
+        scene
+    };
+    let state_of = |scene: &Scene| {
+        let state = scene.trainers[0].0.state(&scene.variables[0], "m").unwrap();
+        values(&state)
+    };
+    let coded = Scene::new("adam", Feature::Rounding, 1);
+    coded.train(3);
+    coded.checkpoint.save(&path).unwrap();
+    let full = in_full();
+    full.checkpoint.restore(&path).unwrap();
+    assert_eq!(full.bits(), coded.bits());
+    assert_eq!(state_of(&full), state_of(&coded));
+    full.train(2);
+    full.checkpoint.save(&path).unwrap();
+    coded.checkpoint.restore(&path).unwrap();
+    assert_eq!(full.bits(), coded.bits());
+    let [before, after] = [state_of(&full), state_of(&coded)];
+    let largest = before
+        .iter()
+        .fold(0.0_f64, |most, value| most.max(value.abs()));
+    let differ = before
+        .iter()
+        .zip(&after)
+        .map(|(one, other)| (one - other).abs());
+    assert!(before != after && differ.fold(0.0, f64::max) < largest / 50.0);
+    coded.train(1);
 }
 
 #[test]
