@@ -64,7 +64,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-windows test-musl check-macos one-sha test-conan test-loom test-protocol mutants faults test-c test-large test-all \
+  test-aarch64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
@@ -242,6 +242,10 @@ test-windows: ## Build for Windows with MinGW and run tests of that under wine
 test-musl: ## Build for musl and run examples, with and without shared libraries
 	@scripts/setup.sh musl
 	@scripts/musl.sh $(if $(SMALL),small)
+
+test-wasm: ## Build for WebAssembly with WASI and run programs in wasmtime; one learns digits without files
+	@scripts/setup.sh wasm
+	@scripts/wasm.sh $(if $(SMALL),small)
 
 one-sha: build-c ## Train in every setting: one SHA-256 over instruction sets, systems, replicas and ranks; writes docs/internals/one-sha.md
 	@scripts/writable.sh $(DOCUMENTS)/internals/one-sha.md

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|musl|macos|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|musl|wasm|macos|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -216,6 +216,15 @@ if is windows everything; then
 fi
 if is musl everything; then
   have musl-gcc || apt_install musl-tools || say "no musl; its tests are skipped"
+fi
+if is wasm everything; then
+  [ -d "$(rustc --print target-libdir --target wasm32-wasip1)" ] ||
+    { may_install && have rustup && rustup target add wasm32-wasip1 >/dev/null 2>&1; } ||
+    say "Rust has no standard library for wasm32-wasip1; its tests are skipped"
+  for module in wasmtime ziglang; do
+    "$tools/bin/python" -c "import $module" >/dev/null 2>&1 || pip_install $module ||
+      say "no $module; the tests for WebAssembly are skipped"
+  done
 fi
 if is macos test everything; then
   for target in aarch64-apple-darwin x86_64-apple-darwin; do

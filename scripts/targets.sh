@@ -45,6 +45,10 @@ missing() {
       command -v wine64 >/dev/null || [ -x /usr/lib/wine/wine64 ] || echo wine
       ;;
     test-musl) command -v musl-gcc >/dev/null || echo musl-gcc ;;
+    test-wasm)
+      [ -d "$(rustc --print target-libdir --target wasm32-wasip1)" ] || echo "standard library of Rust for WebAssembly"
+      build/tools/bin/python -c 'import wasmtime, ziglang' 2>/dev/null || echo "wasmtime or zig"
+      ;;
     check-macos)
       [ -d "$(rustc --print target-libdir --target aarch64-apple-darwin)" ] || echo "standard library of Rust for macOS"
       ;;
@@ -64,7 +68,7 @@ run() {
       make -C "$logs/cleaned" -f "$PWD/Makefile" clean && [ -z "$(ls "$logs/cleaned")" ]
       ;;
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
-      small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.test-engines | small.test-windows | small.test-musl | small.check-macos | \
+      small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.test-engines | small.test-windows | small.test-musl | small.test-wasm | small.check-macos | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
       small.pictures | small.dist | small.sbom | small.wheel | small.bench-peers | small.bench-loops | small.bench-engines | small.adoption)
       make --no-print-directory "$1" SMALL=yes ${INSTALLED:+INSTALLED=$INSTALLED}
@@ -86,7 +90,7 @@ tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || tru
 group() {
   case $how.$1 in
     small.help | small.setup | small.install) echo before ;;
-    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.test-large | small.test-windows | small.test-musl | small.check-macos | small.bench | small.dist | small.sbom | small.wheel | small.docs) echo cargo ;;
+    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.test-large | small.test-windows | small.test-musl | small.test-wasm | small.check-macos | small.bench | small.dist | small.sbom | small.wheel | small.docs) echo cargo ;;
     small.bench-peers | small.bench-loops | small.bench-engines | small.adoption) echo measured ;;
     *) echo others ;;
   esac

@@ -8,6 +8,9 @@
 //! |  kind   |       generation       |          slot         |
 //! ```
 //!
+//! Pointers of 32 bits have 14 bits of generation and 18 of slot. The kind is that of the slot's
+//! state there, and the first generation is 1, so that no handle is NULL.
+//!
 //! A slot's state has the same upper bits, so one comparison shows whether a handle counts. The
 //! generation moves on when the handle is released; a slot whose generations are used up
 //! is never used again. Stale, foreign and made-up handles are therefore recognised, and none of
@@ -36,8 +39,10 @@ mod lent;
 
 pub(crate) use lent::LentHandle;
 
-const SLOT_BITS: u32 = 26;
-const GENERATION_BITS: u32 = 30;
+/// Whether pointers have room for the kind.
+const IS_WIDE: bool = usize::BITS == 64;
+const SLOT_BITS: u32 = if IS_WIDE { 26 } else { 18 };
+const GENERATION_BITS: u32 = if IS_WIDE { 30 } else { 14 };
 const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
@@ -48,16 +53,18 @@ const TAKEN: u64 = 1;
 const LENT: u64 = 2;
 
 const FIRST_CHUNK_BITS: u32 = 6;
-const CHUNKS: usize = 20;
+const CHUNKS: usize = if IS_WIDE { 20 } else { 12 };
+/// The generation of a slot that was never used.
+const FIRST_GENERATION: u64 = if IS_WIDE { 0 } else { 1 };
 const SLOTS: u32 = (((1u64 << CHUNKS) - 1) << FIRST_CHUNK_BITS) as u32;
 const NO_SLOT: u32 = u32::MAX;
 /// The number of this chunk. A program with so many handles that the table needs it is warned.
 const MANY_CHUNK: usize = 10;
 
-const _: () = assert!(usize::BITS == 64, "handles need pointers of 64 bits");
+const _: () = assert!(usize::BITS == 64 || usize::BITS == SLOT_BITS + GENERATION_BITS);
 const _: () = assert!((SLOTS as u64) <= SLOT_MASK);
 
-/// By default a free slot of generation 0.
+/// By default a free slot of the first generation.
 struct HandleSlot {
     /// Kind and generation as in a handle, then `TAKEN` and `LENT`. All but the generation is zero
     /// while the slot is free.
@@ -71,7 +78,7 @@ struct HandleSlot {
 impl Default for HandleSlot {
     fn default() -> HandleSlot {
         HandleSlot {
-            state: AtomicU64::new(0),
+            state: AtomicU64::new(FIRST_GENERATION << SLOT_BITS),
             next_free: AtomicU32::new(0),
             object: UnsafeCell::new(MaybeUninit::uninit()),
         }
@@ -226,8 +233,22 @@ fn vacate(index: u32, slot: &'static HandleSlot) -> Object {
     unsafe { (*slot.object.get()).assume_init_read() }
 }
 
+#[inline]
 fn bits<H>(handle: *const H) -> u64 {
-    handle.addr() as u64
+    with_kind(handle.addr())
+}
+
+/// The bits of a handle, to which those of the kind belong. Where a handle has none, it has the
+/// kind of what is in its slot, if something is.
+#[inline]
+fn with_kind(handle: usize) -> u64 {
+    let handle = handle as u64;
+    if IS_WIDE {
+        return handle;
+    }
+    let state = |slot: &HandleSlot| slot.state.load(Ordering::SeqCst);
+    let kind = TABLE.slot(slot_of(handle)).map_or(0, state) >> KIND_SHIFT;
+    handle | kind << KIND_SHIFT
 }
 
 fn slot_of(handle: u64) -> u32 {
@@ -249,11 +270,12 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     }
     let foreign = || {
         let problem = "is not a handle of this library; pass the handle itself, not its address";
-        invalid!(argument, "{handle:#x} {problem}")
+        invalid!(argument, "{:#x} {problem}", handle as usize)
     };
-    let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else {
+    let kind = Kind::from_code(handle >> KIND_SHIFT);
+    if IS_WIDE && kind.is_none() {
         return foreign();
-    };
+    }
     let Some(slot) = TABLE.slot(slot_of(handle)) else {
         return foreign();
     };
@@ -264,7 +286,7 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
             "the handle was released, or belonged to a callback that has returned; keep a \
              reference of your own for as long as it is used"
         )
-    } else if counts(handle, state) && kind != expected {
+    } else if let Some(kind) = kind.filter(|kind| counts(handle, state) && *kind != expected) {
         invalid!(
             argument,
             "is {} handle, not {}",
@@ -279,7 +301,7 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
 /// The kind of the object behind a handle, in words, if the number is one.
 #[inline]
 pub(crate) fn kind_of(number: usize) -> Option<&'static str> {
-    let handle = number as u64;
+    let handle = with_kind(number);
     let code = Some(handle >> KIND_SHIFT).filter(|&code| code != 0)?;
     let kind = Kind::from_code(code)?;
     let state = TABLE.slot(slot_of(handle))?.state.load(Ordering::SeqCst);

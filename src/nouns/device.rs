@@ -123,8 +123,8 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
         },
         physical_count: registry::REGISTRY.physical_count(device.kind).into(),
         logical_count: count.into(),
-        total_bytes: total as usize,
-        available_bytes: available as usize,
+        total_bytes: usize::try_from(total).unwrap_or(usize::MAX),
+        available_bytes: usize::try_from(available).unwrap_or(usize::MAX),
         physical_ordinal: registry::REGISTRY
             .physical_ordinal(device)
             .map_or(UMBO_NONE, i64::from),

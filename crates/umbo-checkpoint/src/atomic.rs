@@ -202,7 +202,7 @@ fn partial_name(target: &OsStr) -> OsString {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut name = OsString::from(".");
     name.push(target);
-    name.push(format!(".{}.{number}{ENDING}", std::process::id()));
+    name.push(format!(".{}.{number}{ENDING}", umbo_system::process::id()));
     name
 }
 

@@ -9,6 +9,7 @@ extern crate umbo_base;
 
 pub mod backend;
 pub mod cpu;
+#[cfg_attr(target_family = "wasm", path = "cuda/absent.rs")]
 pub mod cuda;
 pub mod kinds;
 mod logical_gpus;

@@ -20,7 +20,7 @@ pub fn apply() {
     if !TRACE_IS_BEGUN.swap(true, Ordering::AcqRel)
         && let Some(given) = std::env::var_os("UMBO_TRACE").filter(|given| !given.is_empty())
     {
-        let path = path(&given, std::process::id());
+        let path = path(&given, umbo_system::process::id());
         match trace::start(&path, trace::MOST_EVENTS) {
             Ok(()) => at_exit(),
             Err(error) => log::log_anyway(

@@ -201,6 +201,13 @@ impl Handle {
 /// succeed. FAILED_PRECONDITION as for [`init_thread`].
 pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     init_thread()?;
+    if !threads::EXIST {
+        return Err(Error::Unimplemented(format!(
+            "no thread '{}', since this system has none; use one replica, and what needs no thread \
+             of its own: neither prefetch nor parallel calls nor saves in the background",
+            options.name
+        )));
+    }
     fork::record_use();
     let everywhere = !options.inherit_processors || BOUND.get();
     // The thread is counted before it can end.

@@ -2,9 +2,10 @@
 //!
 //! Each public module is a part of one interface of safe functions and small types. What all
 //! systems share is in the module itself. What depends on the system is in a folder named after it,
-//! `linux`, `macos` or `windows`, whose modules have the same names as those of the interface; what
-//! Linux and macOS share is in `posix`. No other crate calls the system's functions or reads its
-//! files of figures, so another system needs a folder beside these, and no change elsewhere.
+//! `linux`, `macos`, `wasi` or `windows`, whose modules have the same names as those of the
+//! interface; what Linux and macOS share is in `posix`. No other crate calls the system's functions
+//! or reads its files of figures, so another system needs a folder beside these, and no change
+//! elsewhere.
 //!
 //! Failures are [`std::io::Error`]s, since the library's own errors are made of them in a crate
 //! above this one.
@@ -20,13 +21,17 @@ mod macos;
 use macos as platform;
 #[cfg(unix)]
 mod posix;
+#[cfg(target_os = "wasi")]
+mod wasi;
+#[cfg(target_os = "wasi")]
+use wasi as platform;
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
 use windows as platform;
-#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", target_os = "wasi", windows)))]
 compile_error!(
-    "Umbo compiles for Linux, macOS and Windows. Another system needs a folder next to \
+    "Umbo compiles for Linux, macOS, Windows and WASI. Another system needs a folder next to \
      crates/umbo-system/src/linux; docs/internals/operating-system.md says what it holds"
 );
 

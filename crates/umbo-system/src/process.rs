@@ -2,7 +2,7 @@
 
 use std::process;
 
-pub use crate::platform::process::{at_exit, in_forked_child};
+pub use crate::platform::process::{at_exit, id, in_forked_child};
 use crate::platform::streams;
 
 /// Writes what the program has printed so far, then the message to standard error, and ends the

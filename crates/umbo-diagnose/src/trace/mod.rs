@@ -280,7 +280,7 @@ impl Session {
             }
             mem::replace(&mut *events, mem::take(&mut self.spare))
         };
-        let process = watching::rank().unwrap_or_else(std::process::id);
+        let process = watching::rank().unwrap_or_else(umbo_system::process::id);
         if self.process.replace(process) != Some(process) {
             json::process(&mut self.text, process, watching::rank());
         }
@@ -325,7 +325,7 @@ impl Session {
 
     /// Writes the final figures and the end of the file.
     fn finish(&mut self) {
-        let process = watching::rank().unwrap_or_else(std::process::id);
+        let process = watching::rank().unwrap_or_else(umbo_system::process::id);
         let (others, _) = self.usage.since(&[]);
         json::summary(
             &mut self.text,

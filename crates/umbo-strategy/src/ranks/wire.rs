@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 
     fn shape(&mut self) -> Result<Shape> {
-        let rank = self.number()? as usize;
+        let rank = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if rank > MAX_RANK {
             return Err(self.damaged());
         }

@@ -1,5 +1,7 @@
 //! The process, as the C library knows it.
 
+pub use std::process::id;
+
 /// Calls `function` when the process ends, or when the library is unloaded. A panic must not leave
 /// it.
 pub fn at_exit(function: extern "C" fn()) {

@@ -490,7 +490,8 @@ fn numbers_dataset(rows: i64) -> Result<Dataset> {
 }
 
 fn numbers_tensor(rows: Range<i64>) -> Result<Value> {
-    let mut numbers = memory::list((rows.end - rows.start) as usize, "row numbers")?;
+    let count = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
+    let mut numbers = memory::list(count, "row numbers")?;
     numbers.extend(rows);
     let shape = Shape::new(&[numbers.len()])?;
     let tensor = Tensor::from_slice(&numbers, shape, DeviceId::HOST)?;
