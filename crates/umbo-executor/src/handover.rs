@@ -7,7 +7,7 @@
 //! The last worker notifies the caller through a signal that is not in the job, because the caller
 //! and the job may no longer exist at that point.
 //!
-//! Threads that are no workers, but spin, look for an [`Offer`] and join it. Nobody wakes them.
+//! Threads outside the set look for an [`Offer`] while they spin, and join it. Nobody wakes them.
 
 use std::ptr;
 

@@ -77,7 +77,7 @@ pub(super) struct ChunkQueue(CachePadded<Chunks>);
 
 #[derive(Default)]
 struct Chunks {
-    /// Those that nobody has taken: the first one, and above it the end.
+    /// The chunks that nobody has taken: the first one, and above it the end.
     left: AtomicU64,
     /// Whether the range has a worker.
     claimed: AtomicBool,

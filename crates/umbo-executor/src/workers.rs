@@ -339,8 +339,8 @@ impl EnteredWorkers {
             countdown: Countdown::new(0),
             panic: Mutex::new(None),
         };
-        let own = self.share(&job, bytes);
-        if let Some(payload) = own.err().or(job.panic.into_inner()) {
+        let outcome = self.share(&job, bytes);
+        if let Some(payload) = outcome.err().or(job.panic.into_inner()) {
             panic::resume_unwind(payload);
         }
     }
