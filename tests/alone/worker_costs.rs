@@ -3,6 +3,7 @@
 
 use std::hint;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use umbo_core::collectives::{ReduceOp, gather, reduce};
@@ -18,11 +19,13 @@ use umbo_core::values::variable::Aggregation;
 
 const REPLICAS: usize = 2;
 
-/// Waits until the threads beside this one have parked, as they have when a step has computed.
+/// Waits until the threads beside this one have parked, as they have when a step has computed: the
+/// workers, and the threads of replicas, which would help.
 fn until_parked() {
     while workers::parked() != Some(workers::count() - 1) {
         hint::spin_loop();
     }
+    thread::sleep(Duration::from_millis(5));
 }
 
 /// Whether `work` was shared.

@@ -53,7 +53,9 @@ fn weights_move_between_float32_and_bfloat16() {
         scene.checkpoint.load_weights_from(&file, options).unwrap();
     };
     let nearest = |bits: &[u64]| {
-        let nearest = |&bits: &u64| f64::from(bf16::from_f64(f64::from_bits(bits))).to_bits();
+        // The weights are float32, of which `from_f64` would lose bits before it rounds.
+        let nearest =
+            |&bits: &u64| f64::from(bf16::from_f32(f64::from_bits(bits) as f32)).to_bits();
         bits.iter().map(nearest).collect::<Vec<u64>>()
     };
     let exact = Scene::new("adam", Feature::EightBits, 2);

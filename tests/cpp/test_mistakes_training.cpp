@@ -174,7 +174,7 @@ std::vector<mistake> mistakes() {
              umbo::gradients::create(at.strategy, {other.weight}, umbo::loss_reduction::sum);
          }},
         {"gradients of integers", umbo::status::invalid_argument,
-         {"umbo_gradients_create", "variables[0]", "'count'", "int32", "float32 and float64 have"},
+         {"umbo_gradients_create", "variables[0]", "'count'", "int32", "float32, float64 and bfloat16 have"},
          [] {
              const world at;
              const auto count = at.strategy.create_variable("count", tensor::scalar<std::int32_t>(0));

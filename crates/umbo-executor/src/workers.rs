@@ -360,12 +360,9 @@ impl EnteredWorkers {
             // Threads that spin have joined by the end of the first chunk.
             outcome = part.work(&mut || true);
             let available = self.threads.workers.len();
-            workers = job.worth_waking(part.left()).min(available);
+            workers = job.worth_waking(bytes).min(available);
         }
         let workers = &self.threads.workers[..workers];
-        if !workers.is_empty() || job.has_helper() {
-            ENTRIES.fetch_add(1, Ordering::Relaxed);
-        }
         let is_long = !workers.is_empty() && ESTIMATES.is_long(bytes);
         let long_operation = is_long.then(LongOperation::begin);
         job.countdown.expect(workers.len());
@@ -389,6 +386,9 @@ impl EnteredWorkers {
         job.countdown.count_out_late(late);
         job.countdown.wait(&CALLER, spinning(LAST_SPIN));
         drop(long_operation);
+        if !workers.is_empty() || job.has_helper() {
+            ENTRIES.fetch_add(1, Ordering::Relaxed);
+        }
         let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
         ESTIMATES.woke(woken, waking, begun.saturating_sub(given - job.made));
         outcome
@@ -415,11 +415,6 @@ impl CallersPart<'_> {
         let moved = self.job.division.traffic(self.bytes, self.done - before);
         ESTIMATES.moved(moved, self.bytes, started.elapsed());
         outcome.map(drop)
-    }
-
-    /// The memory traffic of what this thread has not done.
-    fn left(&self) -> usize {
-        self.bytes - self.job.division.traffic(self.bytes, self.done)
     }
 }
 
@@ -497,7 +492,8 @@ impl WorkerJob {
         queues[1..].iter().any(ChunkQueue::is_claimed)
     }
 
-    /// The number of parked workers that are worth waking if so many bytes are left.
+    /// The number of parked workers that are worth waking for an operation of so many bytes, beside
+    /// those that help.
     fn worth_waking(&self, bytes: usize) -> usize {
         // SAFETY: the queues outlive the job.
         let queues = unsafe { &*self.queues };

@@ -78,7 +78,7 @@ pub fn apply_with(
         // Gradients between their run and their apply would die with the ranks that have them.
         return Err(Error::precondition(
             "optimizer: with an elastic strategy an update is a part of the step whose gradients \
-             it takes: apply in the callback, or train with umbo_train_epoch()",
+             it takes: apply in the callback, or train by whole epochs",
         ));
     }
     let mut action = ApplyAction::new(optimizer, gradients).with(options);
