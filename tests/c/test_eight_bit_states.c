@@ -1,17 +1,9 @@
 /* States of 8 bits: chosen, read in full, saved in a quarter of the bytes, converted, and refused. */
 #include <math.h>
 
-#include "check.h"
+#include "kept_weights.h"
 
-enum { ELEMENTS = 70 * 70, STEPS = 8 };
-
-typedef struct {
-    umbo_strategy *strategy;
-    umbo_variable *weights;
-    umbo_gradients *gradients;
-    umbo_optimizer *optimizer;
-    umbo_checkpoint *checkpoint;
-} training;
+enum { STEPS = 8 };
 
 static umbo_status give_gradient(umbo_replica_context *context, const umbo_value *args, void *user_data,
                                  umbo_value **result) {
@@ -33,42 +25,9 @@ static umbo_optimizer_options bits(int64_t state_bits) {
     return options;
 }
 
-static umbo_variable *make_weights(umbo_strategy *strategy) {
-    static const float zeros[ELEMENTS] = {0};
-    umbo_variable *weights = NULL;
-    umbo_tensor *initial = make_floats(ELEMENTS, zeros);
-    CHECK_OK(umbo_variable_create(strategy, "weights", initial, NULL, &weights));
-    umbo_tensor_release(initial);
-    return weights;
-}
-
 static training begin(umbo_strategy *strategy, int64_t state_bits) {
     const umbo_optimizer_options options = bits(state_bits);
-    training self = {NULL, NULL, NULL, NULL, NULL};
-    self.strategy = strategy;
-    self.weights = make_weights(strategy);
-    self.gradients = make_mean_gradients(strategy, self.weights, 0);
-    CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &self.optimizer));
-    CHECK_OK(umbo_optimizer_configure(self.optimizer, &options));
-    CHECK_OK(umbo_checkpoint_create(strategy, &self.checkpoint));
-    CHECK_OK(umbo_checkpoint_add_variable(self.checkpoint, "weights", self.weights));
-    CHECK_OK(umbo_checkpoint_add_optimizer(self.checkpoint, "optimizer", self.optimizer));
-    return self;
-}
-
-static void train(training *self, int steps) {
-    int step;
-    for (step = 0; step < steps; step++) {
-        CHECK_OK(umbo_strategy_run(self->strategy, give_gradient, NULL, self, NULL, NULL));
-        CHECK_OK(umbo_optimizer_apply(self->optimizer, self->gradients, NULL, NULL));
-    }
-}
-
-static void end(training *self) {
-    umbo_checkpoint_release(self->checkpoint);
-    umbo_optimizer_release(self->optimizer);
-    umbo_gradients_release(self->gradients);
-    umbo_variable_release(self->weights);
+    return begin_with(strategy, UMBO_DTYPE_FLOAT32, NULL, &options);
 }
 
 static void state_of(const training *self, const char *name, float *values) {

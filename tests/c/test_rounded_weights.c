@@ -1,18 +1,9 @@
 /* Weights in bfloat16 that are rounded stochastically: chosen, trained, saved, restored, and refused. */
 #include <math.h>
 
-#include "check.h"
+#include "kept_weights.h"
 
-enum { ELEMENTS = 70 * 70, STEPS = 40 };
-
-typedef struct {
-    umbo_strategy *strategy;
-    umbo_variable *weights;
-    umbo_gradients *gradients;
-    umbo_optimizer *optimizer;
-    umbo_checkpoint *checkpoint;
-    umbo_dtype dtype;
-} training;
+enum { STEPS = 40 };
 
 static float widened(uint16_t bits) {
     const uint32_t wide = (uint32_t)bits << 16;
@@ -53,39 +44,10 @@ static umbo_optimizer_options rounding(uint64_t seed) {
 }
 
 static training begin(umbo_strategy *strategy, umbo_dtype dtype, uint64_t seed) {
-    static const float zeros[ELEMENTS] = {0};
-    const int64_t elements = ELEMENTS;
     const umbo_optimizer_options options = rounding(seed);
     umbo_adamw_options adamw = UMBO_ADAMW_OPTIONS_INIT;
-    umbo_tensor *initial = make_tensor(dtype, 1, &elements, zeros);
-    training self = {NULL, NULL, NULL, NULL, NULL, UMBO_DTYPE_NONE};
-    self.strategy = strategy;
-    self.dtype = dtype;
     adamw.weight_decay = 0;
-    CHECK_OK(umbo_variable_create(strategy, "weights", initial, NULL, &self.weights));
-    umbo_tensor_release(initial);
-    self.gradients = make_mean_gradients(strategy, self.weights, 0);
-    CHECK_OK(umbo_optimizer_create_adamw(strategy, &adamw, &self.optimizer));
-    CHECK_OK(umbo_optimizer_configure(self.optimizer, &options));
-    CHECK_OK(umbo_checkpoint_create(strategy, &self.checkpoint));
-    CHECK_OK(umbo_checkpoint_add_variable(self.checkpoint, "weights", self.weights));
-    CHECK_OK(umbo_checkpoint_add_optimizer(self.checkpoint, "optimizer", self.optimizer));
-    return self;
-}
-
-static void train(training *self, int steps) {
-    int step;
-    for (step = 0; step < steps; step++) {
-        CHECK_OK(umbo_strategy_run(self->strategy, give_gradient, NULL, self, NULL, NULL));
-        CHECK_OK(umbo_optimizer_apply(self->optimizer, self->gradients, NULL, NULL));
-    }
-}
-
-static void end(training *self) {
-    umbo_checkpoint_release(self->checkpoint);
-    umbo_optimizer_release(self->optimizer);
-    umbo_gradients_release(self->gradients);
-    umbo_variable_release(self->weights);
+    return begin_with(strategy, dtype, &adamw, &options);
 }
 
 static void bits_of(const training *self, uint16_t *bits) {
