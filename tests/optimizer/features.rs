@@ -31,6 +31,15 @@ pub const CLIPPING: [(Option<f64>, Option<f64>); 4] = [
     (Some(0.9), Some(0.2)),
 ];
 
+/// A loss scale that grows soon, and comes down to its minimum at once.
+pub const DYNAMIC: LossScaling = LossScaling::Dynamic {
+    initial: 8.0,
+    growth_factor: 4.0,
+    growth_interval: 2,
+    backoff_factor: 0.25,
+    minimum: 4.0,
+};
+
 /// The averages that are tried.
 pub const AVERAGES: [Option<Averaging>; 4] = [
     None,

@@ -17,7 +17,7 @@ use umbo_core::values::variable::Variable;
 
 use crate::allocator::refusing;
 use crate::copies::{are_current, make_copies};
-use crate::features::{AVERAGES, CLIPPING};
+use crate::features::{AVERAGES, CLIPPING, DYNAMIC};
 use crate::pairwise::pairwise;
 use crate::sets::same_in_every_set;
 use crate::setup::*;
@@ -216,14 +216,7 @@ struct Case {
 
 /// Each two choices meet.
 fn cases() -> Vec<Case> {
-    let dynamic = LossScaling::Dynamic {
-        initial: 8.0,
-        growth_factor: 4.0,
-        growth_interval: 2,
-        backoff_factor: 0.25,
-        minimum: 4.0,
-    };
-    let scalings = [None, Some(LossScaling::Fixed(8.0)), Some(dynamic)];
+    let scalings = [None, Some(LossScaling::Fixed(8.0)), Some(DYNAMIC)];
     let reductions = [Sum, Mean, GlobalMean];
     let dtypes = [None, Some(DType::Float16)];
     let choices = [

@@ -74,7 +74,8 @@ fn expected(seed: u64, name: &str, updates: u64, index: usize, value: f32) -> u1
     let bits = (bits ^ (bits >> 16)).wrapping_mul(0x85eb_ca6b);
     let bits = bits.wrapping_add((key >> 32) as u32);
     let bits = (bits ^ (bits >> 13)).wrapping_mul(0xc2b2_ae35);
-    let (whole, share) = (value.to_bits() >> 16, value.to_bits() & 0xffff);
+    let whole = value.to_bits() >> 16;
+    let share = value.to_bits() & 0xffff;
     (whole + u32::from(share + (bits >> 16) > 0xffff)) as u16
 }
 

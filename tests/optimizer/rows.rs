@@ -27,14 +27,7 @@ fn elementwise() -> impl Iterator<Item = &'static str> {
 
 /// Each two choices meet.
 fn cases() -> Vec<Features> {
-    let dynamic = LossScaling::Dynamic {
-        initial: 8.0,
-        growth_factor: 4.0,
-        growth_interval: 2,
-        backoff_factor: 0.25,
-        minimum: 4.0,
-    };
-    let scalings = [None, Some(LossScaling::Fixed(32.0)), Some(dynamic)];
+    let scalings = [None, Some(LossScaling::Fixed(32.0)), Some(DYNAMIC)];
     let choices = [
         RULES.len(),
         CLIPPING.len(),

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use umbo_core::collectives::Assignment;
 use umbo_core::equivalence::OwnedCallback;
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::input::{DistributeOptions, MapOptions, PassIterator, Sharding, distribute_dataset};
+use umbo_core::input::{
+    DistributeOptions, DistributedDataset, MapOptions, PassIterator, Sharding, distribute_dataset,
+};
 use umbo_core::strategy::variables::{assign, read};
 use umbo_core::strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo_core::training::Epoch;
@@ -33,6 +35,25 @@ pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epo
     }
 }
 
+/// Batches of four of the rows below 22, of which `fails` makes each or fails.
+fn some_failing(
+    strategy: &Strategy,
+    fails: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
+    options: &DistributeOptions,
+) -> DistributedDataset {
+    let data = rows(0..22).batch(4, false).unwrap();
+    let data = data.map(fails, MapOptions::default()).unwrap();
+    distribute_dataset(strategy, &data, options).unwrap()
+}
+
+fn reading_ahead(sharding: Sharding, elements: i64) -> DistributeOptions {
+    DistributeOptions {
+        sharding,
+        read_ahead: Some(elements),
+        ..DistributeOptions::default()
+    }
+}
+
 /// An element of an epoch fails, on one rank, on some or on all: the ranks learn of it at once, the
 /// step is nobody's, and another epoch continues after it, with the same rows on all ranks.
 #[test]
@@ -44,11 +65,7 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
         for sharding in [Sharding::Data, Sharding::Off] {
             for read_ahead in [0, 2] {
                 for failing in 1..1_usize << size {
-                    let options = DistributeOptions {
-                        sharding,
-                        read_ahead: Some(read_ahead),
-                        ..Default::default()
-                    };
+                    let options = reading_ahead(sharding, read_ahead);
                     let case = format!("{size}×{replicas}, {failing:b}, {options:?}");
                     on_ranks(&ranks(size), replicas, |rank, strategy| {
                         let strategy = strategy.unwrap();
@@ -59,9 +76,7 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                                 _ => Ok(value.clone()),
                             }
                         };
-                        let data = rows(0..22).batch(4, false).unwrap();
-                        let data = data.map(fails, MapOptions::default()).unwrap();
-                        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                        let distributed = some_failing(&strategy, fails, &options);
                         let iterator = distributed.iterator().unwrap();
                         let zero = tensor(&[0f32], &[1]);
                         let sum = variable(&strategy, "sum", Aggregation::Sum, &zero);
@@ -120,11 +135,7 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
 fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
     for (failing, short) in [(0, 1), (1, 0), (2, 1), (1, 2)] {
         for read_ahead in [0, 2] {
-            let options = DistributeOptions {
-                sharding: Sharding::Data,
-                read_ahead: Some(read_ahead),
-                ..Default::default()
-            };
+            let options = reading_ahead(Sharding::Data, read_ahead);
             let came = on_ranks(&ranks(3), 1, |rank, strategy| {
                 let strategy = strategy.unwrap();
                 let calls = AtomicUsize::new(0);
@@ -138,9 +149,7 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                     }
                     Ok(value.clone())
                 };
-                let data = rows(0..22).batch(4, false).unwrap();
-                let data = data.map(fails, MapOptions::default()).unwrap();
-                let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                let distributed = some_failing(&strategy, fails, &options);
                 let iterator = distributed.iterator().unwrap();
                 let epoch = epoch_over(&strategy, &iterator);
                 let got = Arc::new(Mutex::new(Vec::new()));
@@ -188,11 +197,7 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
 fn an_element_is_passed_over_by_a_rank_whose_progress_fails_meanwhile() {
     for (failing, short) in [(0, 1), (1, 0), (2, 1), (1, 2)] {
         for read_ahead in [0, 2] {
-            let options = DistributeOptions {
-                sharding: Sharding::Data,
-                read_ahead: Some(read_ahead),
-                ..Default::default()
-            };
+            let options = reading_ahead(Sharding::Data, read_ahead);
             let came = on_ranks(&ranks(3), 1, |rank, strategy| {
                 let strategy = strategy.unwrap();
                 let fails = move |value: &Value| -> Result<Value> {
@@ -201,9 +206,7 @@ fn an_element_is_passed_over_by_a_rank_whose_progress_fails_meanwhile() {
                         _ => Ok(value.clone()),
                     }
                 };
-                let data = rows(0..22).batch(4, false).unwrap();
-                let data = data.map(fails, MapOptions::default()).unwrap();
-                let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                let distributed = some_failing(&strategy, fails, &options);
                 let iterator = distributed.iterator().unwrap();
                 let epoch = epoch_over(&strategy, &iterator);
                 let seen = Arc::new(Mutex::new(Vec::new()));
