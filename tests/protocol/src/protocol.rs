@@ -1,10 +1,12 @@
-//! A model of steps: their replicas, ranks, limits, merge calls and nested runs, the vote, commit
-//! and rollback, and the elements that the epoch around them takes and puts back.
+//! A model of whole steps: their replicas, ranks, limits, merge calls and nested runs, votes,
+//! commits and rollbacks, and the elements that the epoch around them takes and puts back.
 //!
-//! All of its states are explored. In each one, every element is applied, passed over, held, or
-//! still to come, and only one of these; ranks begin a step with the same state and element; a
-//! commit has the writes of all replicas and no others; each way ends, with everything done. Then a
-//! fault is put into each transition, and has to be found.
+//! All states of a model are explored (`explore`), and properties are checked in each of them
+//! (`model/properties.rs`). Then faults are put into the model one at a time (`faults`), and each
+//! has to break a property. `traces` checks steps that the library itself has taken.
+
+#[macro_use]
+mod listed;
 
 mod explore;
 mod faults;
@@ -15,12 +17,16 @@ mod traces;
 use std::env;
 use std::time::Instant;
 
-use explore::{Report, explore};
+use explore::{Report, Violation, explore};
 use faults::Fault;
 use model::{Event, Model};
+use state::State;
+
+/// A model, and the least number of states that it has: with fewer, transitions have been lost.
+type Sized = (Model, usize);
 
 /// The models that `make test` explores.
-fn small() -> Vec<Model> {
+fn small() -> [Sized; 7] {
     let plain = Model {
         ranks: 1,
         replicas: 2,
@@ -37,30 +43,32 @@ fn small() -> Vec<Model> {
         nests: true,
         ..merging
     };
-    let ranks = |model: Model| Model {
+    let on_two_ranks = |model: Model| Model {
         ranks: 2,
         replicas: 1,
         ..model
     };
-    vec![
-        plain,
-        merging,
-        nesting,
-        ranks(plain),
-        ranks(merging),
-        Model {
-            failures: 1,
-            ..ranks(nesting)
-        },
-        Model {
-            quits: true,
-            ..ranks(merging)
-        },
+    let nesting_on_two_ranks = Model {
+        failures: 1,
+        ..on_two_ranks(nesting)
+    };
+    let quitting = Model {
+        quits: true,
+        ..on_two_ranks(merging)
+    };
+    [
+        (plain, 21_138),
+        (merging, 32_539),
+        (nesting, 60_388),
+        (on_two_ranks(plain), 158_462),
+        (on_two_ranks(merging), 325_468),
+        (nesting_on_two_ranks, 503_282),
+        (quitting, 63_712),
     ]
 }
 
 /// The models that take gigabytes of memory and minutes.
-fn large() -> Vec<Model> {
+fn large() -> [Sized; 6] {
     let of_size = |ranks, replicas, elements, failures, limits| Model {
         ranks,
         replicas,
@@ -71,42 +79,31 @@ fn large() -> Vec<Model> {
         nests: true,
         ..Model::default()
     };
-    vec![
-        of_size(1, 3, 3, 3, 3),
-        of_size(2, 2, 3, 2, 1),
-        of_size(2, 2, 2, 2, 2),
-        of_size(3, 1, 2, 2, 2),
-        Model {
-            nests: false,
-            ..of_size(3, 1, 2, 2, 2)
-        },
-        Model {
-            quits: true,
-            ..of_size(3, 1, 2, 2, 2)
-        },
+    let three_ranks = of_size(3, 1, 2, 2, 2);
+    let merging = Model {
+        nests: false,
+        ..three_ranks
+    };
+    let quitting = Model {
+        quits: true,
+        ..three_ranks
+    };
+    [
+        (of_size(1, 3, 3, 3, 3), 1_576_983),
+        (of_size(2, 2, 3, 2, 1), 5_591_042),
+        (of_size(2, 2, 2, 2, 2), 30_663_655),
+        (three_ranks, 40_000_000),
+        (merging, 9_000_000),
+        (quitting, 18_000_000),
     ]
 }
 
+/// Explores a model and prints its size.
 fn explored(model: &Model, most: usize) -> Report {
     let begun = Instant::now();
     let report = explore(model, most);
-    let Model {
-        ranks,
-        replicas,
-        elements,
-        failures,
-        limits,
-        ..
-    } = model;
-    let calls = match (model.merges, model.nests) {
-        (false, _) => "no merge calls",
-        (_, false) => "merge calls",
-        _ => "merge calls with nested runs",
-    };
     println!(
-        "{ranks} ranks, {replicas} replicas each, {elements} elements, {failures} failures, \
-         {limits} limits, {calls}{}: {} states, {} transitions, depth {}, {} ends, {:.1} s",
-        if model.quits { ", until an error" } else { "" },
+        "{model:?}: {} states, {} transitions, depth {}, {} ends, {:.1} s",
         report.states,
         report.transitions,
         report.depth,
@@ -116,35 +113,48 @@ fn explored(model: &Model, most: usize) -> Report {
     report
 }
 
-fn holds(models: &[Model], most: usize) {
-    let mut events = [0; Event::COUNT];
-    for model in models {
+/// Asserts that no property is broken in the models, and that each kind of transition occurs.
+fn every_property_holds(models: &[Sized], most: usize) {
+    let mut occurred = [false; Event::ALL.len()];
+    for (model, least) in models {
         let report = explored(model, most);
-        if let Some((property, way)) = &report.violation {
-            panic!("{property}: {model:?}\n{way}");
+        if let Some(Violation { property, path }) = &report.violation {
+            panic!("{property}: {model:?}\n{path}");
         }
-        assert!(report.ends > 0);
-        for (all, count) in events.iter_mut().zip(report.events) {
-            *all += count;
+        assert!(report.ends > 0, "no run ends: {model:?}");
+        assert!(report.states >= *least, "fewer than {least}: {model:?}");
+        for (occurred, count) in occurred.iter_mut().zip(report.events) {
+            *occurred |= count > 0;
         }
     }
     let missing: Vec<_> = Event::ALL
         .iter()
-        .filter(|&&it| events[it as usize] == 0)
+        .filter(|&&event| !occurred[event as usize])
         .collect();
-    assert!(missing.is_empty(), "events that never occur: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "transitions that never occur: {missing:?}"
+    );
 }
 
 #[test]
 fn every_property_holds_in_all_states() {
-    holds(&small(), 1 << 21);
+    every_property_holds(&small(), 1 << 21);
+}
+
+/// Explores the large models if `MODELS` is `all`.
+#[test]
+fn every_property_holds_in_large_models() {
+    if env::var_os("MODELS").is_some_and(|models| models == "all") {
+        every_property_holds(&large(), 1 << 27);
+    }
 }
 
 #[test]
-fn a_fault_in_each_transition_is_found() {
+fn every_fault_breaks_a_property() {
     let mut missed = Vec::new();
-    for fault in Fault::ALL {
-        let found = small().into_iter().find_map(|model| {
+    for &fault in Fault::ALL {
+        let found = small().into_iter().find_map(|(model, _)| {
             let model = Model {
                 fault: Some(fault),
                 ..model
@@ -152,18 +162,27 @@ fn a_fault_in_each_transition_is_found() {
             explore(&model, 1 << 21).violation
         });
         match found {
-            Some((property, _)) => println!("{fault:?}: {property}"),
+            Some(violation) => println!("{fault:?}: {}", violation.property),
             None => missed.push(fault),
         }
     }
-    assert!(missed.is_empty(), "faults that are not found: {missed:?}");
+    assert!(missed.is_empty(), "faults that break nothing: {missed:?}");
 }
 
-/// Explores the large models where `MODELS` is `all`; they take gigabytes of memory.
+/// Walks through each model, always by another one of the transitions, and packs every state.
 #[test]
-fn every_property_holds_in_large_models() {
-    if env::var_os("MODELS").is_none_or(|models| models != "all") {
-        return;
+fn packed_states_are_unpacked_alike() {
+    for (model, _) in small() {
+        let mut state = model.start();
+        let mut moves = Vec::new();
+        for choice in 0..10_000 {
+            assert_eq!(State::unpack(&state.pack()), state);
+            moves.clear();
+            model.moves(&state, &mut moves);
+            state = match moves.len() {
+                0 => model.start(),
+                count => moves[choice * 7919 % count].to,
+            };
+        }
     }
-    holds(&large(), 1 << 27);
 }

@@ -1,162 +1,115 @@
-//! A state of the model, and its form in memory: a word for each rank.
+//! A state of the model, and its packed form: a word for each rank.
 
 /// The most ranks, and the most replicas of each.
 pub const RANKS: usize = 3;
 pub const REPLICAS: usize = 3;
 
-/// The place of a rank's caller and coordinator, which is one thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Place {
-    /// Between two steps, without an element.
-    #[default]
-    Idle,
-    /// With an element, before the run.
-    Holding,
-    /// Said to all ranks: this one begins a run.
-    BeginSaid,
-    /// Said to all ranks: this one cannot begin the run.
-    BeginRefused,
-    /// Said to all ranks: this one passes over an element that it cannot make.
-    PassOverSaid,
-    /// Said to all ranks: this one got no element in time.
-    NoElementSaid,
-    /// Said to all ranks: this one ends its epoch after a step that counts.
-    ProgressSaid,
-    /// Said to all ranks: the pass of this one has ended.
-    EndSaid,
-    /// All ranks begin.
-    Begun,
-    /// Not all ranks begin; the element is still here.
-    NotBegun,
-    /// The step is open, and its coordinator waits for the replicas.
-    Running,
-    /// Said to all ranks, in a merge call: this one begins a nested run.
-    NestedSaid,
-    NestedBegun,
-    NestedRunning,
-    NestedAbandoned,
-    NestedOk,
-    NestedFailed,
-    /// All callbacks have returned in time.
-    Finished,
-    /// Voted for the commit.
-    VoteSaid,
-    /// Voted against it, with the writes still there.
-    VoteRefused,
-    Agreed,
-    Disagreed,
-    /// The step has failed here; nothing is rolled back.
-    Failing,
-    /// Voted against the commit, with the writes rolled back.
-    FailSaid,
-    /// The step was abandoned; nothing is rolled back.
-    Abandoned,
-    AbandonedSaid,
-    AbandonedAnswered,
-    /// The step had no effect; the element is still here.
-    Failed,
-    Committed,
-    /// The pass has ended on all ranks.
-    Done,
-    /// The caller has ended the training after an error.
-    Quit,
+listed! {
+    /// The place of a rank's caller and coordinator, which is one thread.
+    #[derive(Default)]
+    pub enum Place {
+        /// Between two steps, without an element.
+        #[default]
+        Idle,
+        /// With an element, before the run.
+        Holding,
+        /// Said to all ranks: this one begins a run.
+        BeginSaid,
+        /// Said to all ranks: this one cannot begin the run.
+        BeginRefused,
+        /// Said to all ranks: this one passes over an element that it cannot make.
+        PassOverSaid,
+        /// Said to all ranks: this one got no element in time.
+        NoElementSaid,
+        /// Said to all ranks: this one ends its epoch after a step that counts.
+        ProgressSaid,
+        /// Said to all ranks: the pass of this one has ended.
+        EndSaid,
+        /// All ranks begin.
+        Begun,
+        /// Not all ranks begin; the element is still here.
+        NotBegun,
+        /// The step is open, and its coordinator waits for the replicas.
+        Running,
+        /// Said to all ranks, in a merge call: this one begins a nested run.
+        NestedSaid,
+        NestedBegun,
+        NestedRunning,
+        NestedAbandoned,
+        NestedOk,
+        NestedFailed,
+        /// All callbacks have returned in time.
+        Finished,
+        /// Voted for the commit.
+        VoteSaid,
+        /// Voted against it, with the writes still there.
+        VoteRefused,
+        Agreed,
+        Disagreed,
+        /// The step has failed here; nothing is rolled back.
+        Failing,
+        /// Voted against the commit, with the writes rolled back.
+        FailSaid,
+        /// The step was abandoned; nothing is rolled back.
+        Abandoned,
+        AbandonedSaid,
+        AbandonedAnswered,
+        /// The step had no effect; the element is still here.
+        Failed,
+        Committed,
+        /// The pass has ended on all ranks.
+        Done,
+        /// The caller has ended the training after an error.
+        Quit,
+    }
 }
 
-impl Place {
-    const ALL: [Place; 31] = [
-        Place::Idle,
-        Place::Holding,
-        Place::BeginSaid,
-        Place::BeginRefused,
-        Place::PassOverSaid,
-        Place::NoElementSaid,
-        Place::ProgressSaid,
-        Place::EndSaid,
-        Place::Begun,
-        Place::NotBegun,
-        Place::Running,
-        Place::NestedSaid,
-        Place::NestedBegun,
-        Place::NestedRunning,
-        Place::NestedAbandoned,
-        Place::NestedOk,
-        Place::NestedFailed,
-        Place::Finished,
-        Place::VoteSaid,
-        Place::VoteRefused,
-        Place::Agreed,
-        Place::Disagreed,
-        Place::Failing,
-        Place::FailSaid,
-        Place::Abandoned,
-        Place::AbandonedSaid,
-        Place::AbandonedAnswered,
-        Place::Failed,
-        Place::Committed,
-        Place::Done,
-        Place::Quit,
-    ];
-}
-
-/// The stage of a replica's callback.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Stage {
-    /// There is no callback, or it has returned.
-    #[default]
-    Absent,
-    /// In the mailbox of the replica's thread.
-    Posted,
-    /// Computing, before the first write.
-    Begun,
-    /// Computing, and does not return before the run has.
-    Hung,
-    /// Computing, after a write.
-    Written,
-    /// In a merge call.
-    Waiting,
-    /// Computing, after the merge call.
-    Resumed,
-    /// In a callback of a nested run, around which the replica waits.
-    NestedPosted,
-    NestedBegun,
-    NestedWritten,
-    /// The same, after the merge call around it was answered: the nested run was abandoned.
-    LateNestedPosted,
-    LateNestedBegun,
-    LateNestedWritten,
+listed! {
+    /// The stage of a replica's callback.
+    #[derive(Default)]
+    pub enum Stage {
+        /// There is no callback, or it has returned.
+        #[default]
+        Absent,
+        /// In the mailbox of the replica's thread.
+        Posted,
+        /// Computing, before the first write.
+        Begun,
+        /// Computing, and does not return before the run has.
+        Hung,
+        /// Computing, after a write.
+        Written,
+        /// In a merge call.
+        Waiting,
+        /// Computing, after the merge call.
+        Resumed,
+        /// In a callback of a nested run, around which the replica waits.
+        NestedPosted,
+        NestedBegun,
+        NestedWritten,
+        /// In a callback of an abandoned nested run, whose merge call was answered.
+        LateNestedPosted,
+        LateNestedBegun,
+        LateNestedWritten,
+    }
 }
 
 impl Stage {
-    const ALL: [Stage; 13] = [
-        Stage::Absent,
-        Stage::Posted,
-        Stage::Begun,
-        Stage::Hung,
-        Stage::Written,
-        Stage::Waiting,
-        Stage::Resumed,
-        Stage::NestedPosted,
-        Stage::NestedBegun,
-        Stage::NestedWritten,
-        Stage::LateNestedPosted,
-        Stage::LateNestedBegun,
-        Stage::LateNestedWritten,
-    ];
-
     /// Whether the replica is in a callback of a nested run.
     pub fn is_nested(self) -> bool {
-        self as u8 >= Stage::NestedPosted as u8
+        use Stage::{LateNestedBegun, LateNestedPosted, LateNestedWritten};
+        use Stage::{NestedBegun, NestedPosted, NestedWritten};
+        matches!(self, NestedPosted | NestedBegun | NestedWritten)
+            || matches!(self, LateNestedPosted | LateNestedBegun | LateNestedWritten)
     }
 
     /// Whether the replica waits for its coordinator, as far as the outer step knows.
     pub fn is_waiting(self) -> bool {
-        let nested = Stage::NestedPosted as u8..=Stage::NestedWritten as u8;
-        self == Stage::Waiting || nested.contains(&(self as u8))
+        use Stage::{NestedBegun, NestedPosted, NestedWritten, Waiting};
+        matches!(self, Waiting | NestedPosted | NestedBegun | NestedWritten)
     }
 
-    /// The same stage of a nested run, once the merge call around it was answered.
+    /// The stage of the replica once its merge call is answered.
     pub fn released(self) -> Stage {
         match self {
             Stage::NestedPosted => Stage::LateNestedPosted,
@@ -168,18 +121,15 @@ impl Stage {
     }
 }
 
-/// The limit that a run has reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Limit {
-    #[default]
-    None,
-    Deadline,
-    Cancelled,
-}
-
-impl Limit {
-    const ALL: [Limit; 3] = [Limit::None, Limit::Deadline, Limit::Cancelled];
+listed! {
+    /// The limit that a run has reached.
+    #[derive(Default)]
+    pub enum Limit {
+        #[default]
+        None,
+        Deadline,
+        Cancelled,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -196,37 +146,50 @@ pub struct Replica {
 pub struct Rank {
     pub place: Place,
     pub limit: Limit,
-    /// A deadline will be reached, since a replica waits for it.
+    /// The run will reach a limit, since a replica hangs until then.
     pub armed: bool,
-    /// The number of elements that were taken from the input.
+    /// The number of elements that were taken from the input, or passed over.
     pub position: u8,
     /// Whether the caller has the element before `position`.
     pub holds: bool,
-    /// The elements whose step is in central state, and those that were passed over.
+    /// A bit for each element whose step is in central state, and for each that was passed over.
     pub applied: u8,
     pub passed: u8,
     /// The number of steps that count.
     pub steps: u8,
-    /// The transaction: whether it is open, writes of which replicas it has, in the step and in
-    /// its nested run, and whether one of them is another step's.
+    /// The transaction: whether it is open, a bit for each replica whose write it has, in the step
+    /// and in its nested run, and whether one of the writes is another step's.
     pub open: bool,
     pub staged: u8,
     pub nested_staged: u8,
     pub stale: bool,
+    /// A nested run has failed, so that the step cannot be committed.
     pub poisoned: bool,
     /// An update waits for the commit point.
     pub deferred: bool,
     /// A merge function has failed, or replicas have disagreed.
     pub verdict: bool,
-    /// The ranks exchange nothing more in this step.
+    /// A rank has failed, and the ranks exchange nothing more in this step.
     pub ended: bool,
-    /// An element is passed over, by what the ranks have said last.
+    /// A rank passes over its element, as the ranks have last said, so that all others do.
     pub passes_over: bool,
+    /// A callback of the nested run has failed.
     pub nested_failed: bool,
-    /// The abandoned steps that were not drained.
+    /// The step, or its nested run, is abandoned and not yet drained.
     pub late: bool,
     pub nested_late: bool,
     pub replicas: [Replica; REPLICAS],
+}
+
+impl Rank {
+    /// The bit of the element before `position`, which is the held one.
+    pub fn held(&self) -> u8 {
+        1 << self.position >> 1
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.late || self.nested_late
+    }
 }
 
 /// A state of all ranks.
@@ -238,16 +201,21 @@ pub struct State {
     pub limits: u8,
 }
 
+/// Packs values into a word, the first one into its lowest bits.
 struct Writer {
     word: u64,
-    at: u32,
+    used: u32,
 }
 
 impl Writer {
     fn put(&mut self, value: u8, bits: u32) {
-        debug_assert!(u32::from(value) < 1 << bits);
-        self.word |= u64::from(value) << self.at;
-        self.at += bits;
+        // A value that is too large would make one state look like another.
+        assert!(
+            u32::from(value) < 1 << bits,
+            "{value} has more than {bits} bits"
+        );
+        self.word |= u64::from(value) << self.used;
+        self.used += bits;
     }
 
     fn put_all(&mut self, flags: &[bool]) {
@@ -255,6 +223,7 @@ impl Writer {
     }
 }
 
+/// Takes the values out again, in the same order.
 struct Reader(u64);
 
 impl Reader {
@@ -338,18 +307,19 @@ impl Rank {
     }
 }
 
-/// A state in memory: no two states have the same words.
+/// A packed state. Different states have different words.
 pub type Words = [u64; RANKS];
 
 impl State {
     pub fn pack(&self) -> Words {
         let mut words = [0; RANKS];
         for (rank, word) in self.ranks.iter().zip(&mut words) {
-            let mut to = Writer { word: 0, at: 0 };
+            let mut to = Writer { word: 0, used: 0 };
             rank.write(&mut to);
             *word = to.word;
         }
-        // The rank takes 53 bits.
+        // A rank takes 53 bits, so that the first word has room for both numbers.
+        assert!(self.failures < 16 && self.limits < 16);
         words[0] |= u64::from(self.failures) << 56 | u64::from(self.limits) << 60;
         words
     }
@@ -364,15 +334,5 @@ impl State {
             *rank = Rank::read(&mut Reader(*word));
         }
         state
-    }
-}
-
-#[test]
-fn places_and_stages_are_listed_in_order() {
-    for (at, place) in Place::ALL.iter().enumerate() {
-        assert_eq!(*place as usize, at);
-    }
-    for (at, stage) in Stage::ALL.iter().enumerate() {
-        assert_eq!(*stage as usize, at);
     }
 }
