@@ -27,6 +27,7 @@ listed! {
         ArrivalWakesNobody,
         FinishWakesNobody,
         LateReplicaDrainsNothing,
+        LateFailureIsNoted,
         NestedReplicaDrainsNothing,
         // Merge calls and nested runs.
         MergeWithoutAllReplicas,

@@ -57,13 +57,13 @@ fn small() -> [Sized; 7] {
         ..on_two_ranks(merging)
     };
     [
-        (plain, 21_138),
-        (merging, 32_539),
-        (nesting, 60_388),
-        (on_two_ranks(plain), 158_462),
-        (on_two_ranks(merging), 325_468),
-        (nesting_on_two_ranks, 503_282),
-        (quitting, 63_712),
+        (plain, 13_589),
+        (merging, 21_307),
+        (nesting, 49_156),
+        (on_two_ranks(plain), 125_545),
+        (on_two_ranks(merging), 255_851),
+        (nesting_on_two_ranks, 462_213),
+        (quitting, 62_426),
     ]
 }
 

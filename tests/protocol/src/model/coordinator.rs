@@ -2,7 +2,7 @@
 //! waits for the replicas, until all have returned or the run reaches a limit.
 
 use super::moves::{Cost, Moves};
-use super::properties::OVERLAP;
+use super::properties::{CARRIED_OVER, OVERLAP};
 use super::{Event, Model};
 use crate::faults::Fault;
 use crate::state::{Limit, Place, Rank, Stage};
@@ -33,7 +33,11 @@ impl Moves<'_> {
                 // The coordinator waits for it as for one that computes.
                 rank.replicas[model.replicas - 1].stage = Stage::Hung;
             }
-            overlaps.then_some(OVERLAP)
+            if overlaps {
+                Some(OVERLAP)
+            } else {
+                rank.has_failed().then_some(CARRIED_OVER)
+            }
         });
     }
 

@@ -30,8 +30,7 @@ impl Moves<'_> {
     /// All callbacks have returned in time.
     fn judge(&mut self) {
         let rank = self.rank();
-        let has_failed = rank.verdict || rank.replicas.iter().any(|it| it.failed);
-        let is_seen = has_failed && !self.has(Fault::JudgeOverlooksFailures);
+        let is_seen = rank.has_failed() && !self.has(Fault::JudgeOverlooksFailures);
         if is_seen || rank.limit != Limit::None {
             self.go(Event::JudgeFailed, |rank| rank.place = Place::Failing);
         } else if rank.poisoned {
@@ -99,6 +98,11 @@ impl Model {
 }
 
 impl Rank {
+    /// Whether a callback or a merge call of the step has failed.
+    pub fn has_failed(&self) -> bool {
+        self.verdict || self.replicas.iter().any(|it| it.failed)
+    }
+
     /// The step does not count. A fault may have left it out of the count before.
     pub fn uncount_step(&mut self) {
         self.steps = self.steps.saturating_sub(1);

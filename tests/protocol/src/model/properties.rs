@@ -12,6 +12,7 @@ pub const PARTIAL: Property = "a step is committed in part";
 pub const STALE: Property = "a write of an abandoned step is committed";
 pub const RANKS_DIFFER: Property = "the ranks begin a step with different states or elements";
 pub const OVERLAP: Property = "a step opens before the callbacks of an abandoned one have returned";
+pub const CARRIED_OVER: Property = "a step begins with a failure of an earlier one";
 pub const STEP_COUNT: Property = "the number of steps differs from that of the committed ones";
 pub const DEADLOCK: Property = "deadlock: nothing can happen any more, but work is left";
 pub const ENDLESS: Property = "a run may never end";

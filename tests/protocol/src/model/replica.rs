@@ -104,12 +104,13 @@ impl Moves<'_> {
     /// The callback returns, or does not begin. In an abandoned step nobody asks whether it failed.
     fn leave(&mut self, event: Event, replica: usize) {
         let forgets = self.has(Fault::LateReplicaDrainsNothing);
+        let notes_late = self.has(Fault::LateFailureIsNoted);
         self.go_checked(event, Cost::Free, |rank| {
             rank.replicas[replica].stage = Stage::Absent;
+            let is_refused = event == Event::WriteRefused;
+            rank.replicas[replica].failed |= is_refused && !rank.late;
             let broken = if forgets { None } else { rank.drain() };
-            if event == Event::WriteRefused {
-                rank.replicas[replica].failed = !rank.late;
-            }
+            rank.replicas[replica].failed |= is_refused && notes_late;
             broken
         });
     }
