@@ -1,13 +1,16 @@
-//! Threads that spin for a step help with central work: each element is done once, whoever does it,
-//! failures come back, and a helper leaves when it has a step.
+//! A thread that waits for a step helps with central work while it spins: each element is done
+//! once, by whichever thread, failures come back, and a helper leaves when it has a step.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use umbo_core::executor::affinity::process_processors;
+use umbo_core::executor::thread::current_name;
 use umbo_core::executor::wait::{Signal, Spin};
 use umbo_core::executor::workers::*;
+use umbo_core::strategy::{Options, Strategy};
 
 const ELEMENTS: usize = 1 << 16;
 /// The operation moves 4 MiB, which is 32 chunks for two threads.
@@ -95,6 +98,36 @@ fn failures_of_a_helper_come_back() {
     });
 }
 
+/// The threads of replicas help after a step.
+#[test]
+fn replicas_help_between_steps() {
+    let true = crate::is_alone(replicas_help_between_steps) else {
+        return;
+    };
+    if process_processors().count() < 2 {
+        // A replica that needs the caller's processor does not spin.
+        return;
+    }
+    wake_nobody();
+    let options = Options {
+        cpu_replicas: 2,
+        ..Options::default()
+    };
+    let strategy = Strategy::new(&options).unwrap();
+    let helped = (0..MOST).any(|_| {
+        strategy.run(&|_| Ok(None), None).unwrap();
+        let helped = AtomicBool::new(false);
+        for_each_range(ELEMENTS, BYTES, &|_| {
+            if current_name() == "umbo-replica-1" {
+                helped.store(true, Ordering::Relaxed);
+            }
+            thread::yield_now();
+        });
+        helped.into_inner()
+    });
+    assert!(helped, "the second replica's thread has never helped");
+}
+
 /// A helper that has something else to do takes no further chunk; the caller does the rest.
 #[test]
 fn a_helper_leaves_for_its_step() {
@@ -102,7 +135,8 @@ fn a_helper_leaves_for_its_step() {
         return;
     };
     wake_nobody();
-    let (has_step, chunks) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let has_step = AtomicBool::new(false);
+    let chunks = AtomicUsize::new(0);
     thread::scope(|scope| {
         let helper = scope.spawn(|| {
             let _helping = Helping::begin(1);

@@ -199,7 +199,7 @@ static void another_optimizer(umbo_strategy *strategy) {
     CHECK_OK(umbo_variable_download(table, values, sizeof(values)));
     CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
     CHECK_STATUS(umbo_optimizer_apply(other, before, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_MESSAGE("umbo_optimizer_change_rows() has put another");
+    CHECK_MESSAGE("a change of rows has put another");
     CHECK_OK(umbo_variable_download(table, later, sizeof(later)));
     CHECK(memcmp(values, later, sizeof(values)) == 0);
     umbo_variable_release(changed);
@@ -246,7 +246,7 @@ static void refused(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_change_rows(self.optimizer, self.table, 3, NULL, NULL, &changed));
     table = changed;
     changed = NULL;
-    REFUSED(UMBO_STATUS_FAILED_PRECONDITION, 3, NULL, NULL, "umbo_optimizer_change_rows() has put another");
+    REFUSED(UMBO_STATUS_FAILED_PRECONDITION, 3, NULL, NULL, "a change of rows has put another");
     CHECK_OK(umbo_strategy_run(strategy, give, NULL, &self, NULL, NULL));
     CHECK_STATUS(umbo_optimizer_apply(self.optimizer, self.gradients, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("table");

@@ -290,15 +290,13 @@ fn the_core_has_no_names_of_c_functions() {
     for path in paths {
         let source = fs::read_to_string(&path).expect("the file can be read");
         for (number, line) in source.lines().enumerate() {
-            let without_crates = crates
-                .iter()
-                .fold(line.to_owned(), |line, name| line.replace(name, ""));
-            assert!(
-                !without_crates.contains("umbo_"),
-                "{}:{}: {line}",
-                path.display(),
-                number + 1
-            );
+            // Names of functions may begin with that of a crate.
+            let names = line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let is_of_c = |name: &&str| name.starts_with("umbo_");
+            let found = names
+                .filter(is_of_c)
+                .find(|name| !crates.iter().any(|it| it == name));
+            assert_eq!(found, None, "{}:{}: {line}", path.display(), number + 1);
         }
     }
 }

@@ -103,7 +103,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
         Warns("tells of the disk"),
     ),
     (
-        "crates/umbo-executor/src/workers.rs",
+        "crates/umbo-executor/src/workers/threads.rs",
         "fewer threads",
         Warns("tells of the machine"),
     ),

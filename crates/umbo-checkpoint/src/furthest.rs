@@ -120,8 +120,8 @@ fn receive(ranks: &Ranks, bytes: &[u8], offer: Result<Offer>) -> Result<Option<V
 
 fn nobody() -> Error {
     Error::NotFound(
-        "data: no rank has any state, as at the beginning of a training; give what \
-         umbo_checkpoint_save_to_memory() has written on a rank that has trained"
+        "data: no rank has any state, as at the beginning of a training; give what was saved to \
+         memory on a rank that has trained"
             .into(),
     )
 }

@@ -3,7 +3,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::cuda::gpu::GpuAddress;
+/// The place where a logical GPU is: what the registry of devices stores about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuAddress {
+    /// Its index among the logical GPUs.
+    pub index: u32,
+    /// The card's number.
+    pub card: u32,
+    /// The number of bytes it may use; `None` if it may use all that the card has.
+    pub limit: Option<u64>,
+    /// The address of the external stream that it works on, if it has no stream of its own.
+    pub stream: Option<usize>,
+    /// The address of the external memory pool from which its memory comes, in place of the card's
+    /// pool.
+    pub pool: Option<usize>,
+}
 
 /// The most logical GPUs that a card can be split into.
 pub(super) const MAX_PER_CARD: u32 = 64;

@@ -167,7 +167,7 @@ pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
 }
 
 /// The same of `available` processors in their order.
-fn part_of(
+pub(crate) fn part_of(
     processors: impl Iterator<Item = usize>,
     available: usize,
     index: usize,

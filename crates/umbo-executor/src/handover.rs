@@ -280,7 +280,8 @@ mod model {
             let offer = Arc::new(Offer::<AtomicUsize>::new());
             let caller = Arc::new(Signal::new());
             let look = |looks: usize| {
-                let (offer, caller) = (Arc::clone(&offer), Arc::clone(&caller));
+                let offer = Arc::clone(&offer);
+                let caller = Arc::clone(&caller);
                 move || {
                     for _ in 0..looks {
                         offer.join(&caller, |job| {

@@ -78,6 +78,7 @@ fn order(processors: &CpuSet, neighbours: &Neighbours) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::affinity::part_of;
 
     /// A machine with so many of each, whose second threads are numbered after all first ones.
     fn machine(nodes: usize, caches: usize, cores: usize, threads: usize) -> (CpuSet, Neighbours) {
@@ -125,6 +126,20 @@ mod tests {
     fn threads_of_a_core_are_dealt_out_together() {
         let (all, neighbours) = machine(2, 1, 2, 2);
         assert_eq!(order(&all, &neighbours), [0, 4, 1, 5, 2, 6, 3, 7]);
+    }
+
+    /// Replicas of a machine with two nodes of four cores with two threads each.
+    #[test]
+    fn replicas_have_whole_nodes_and_cores() {
+        let (all, neighbours) = machine(2, 1, 4, 2);
+        let order = order(&all, &neighbours);
+        let share = |index, count| part_of(order.iter().copied(), all.count(), index, count);
+        for (count, sets) in [(2, &neighbours.nodes), (8, &neighbours.cores)] {
+            let shares: Vec<CpuSet> = (0..count).map(|index| share(index, count)).collect();
+            assert_eq!(&shares, sets);
+        }
+        // A node each for two of four replicas.
+        assert_eq!(share(0, 4).to_string(), "0-1,8-9");
     }
 
     #[test]

@@ -17,26 +17,29 @@
 //! for it. It is awake, so it begins within a microsecond, and its cache has the gradients that an
 //! update reads. Workers are woken only for what such threads leave.
 
-use std::any::Any;
-use std::cell::Cell;
+mod helping;
+mod job;
+mod threads;
+
 use std::ops::Range;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::affinity::{self, KeptOff};
+use super::affinity;
 pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
-use super::handover::{Countdown, Inbox, Offer};
-use super::stealing::{ChunkQueue, Division};
-use super::thread::{self, Handle, Purpose, ThreadOptions};
+use super::handover::Countdown;
+use super::stealing::Division;
 use super::wait::{LongOperation, Signal, Spin};
+pub use helping::Helping;
+use helping::OFFER;
+pub(crate) use helping::help;
+use job::{Body, WorkerJob, caught};
 use parking_lot::{Mutex, MutexGuard};
+use threads::{Worker, WorkerThreads};
 use umbo_base::error::Result;
-use umbo_base::observe;
-use umbo_base::observe::log::{self, Level};
 
 /// The largest number of workers.
 pub const MAX_COUNT: usize = 1024;
@@ -44,15 +47,8 @@ pub const MAX_COUNT: usize = 1024;
 /// Ranges of elements start at multiples of this, so that no two workers write one cache line.
 const ELEMENTS_PER_BLOCK: usize = 64;
 
-/// How long to spin before parking. It takes about as long to wake a parked thread.
-const SPIN: Duration = Duration::from_micros(30);
-
 /// The time for which a caller spins for workers that do their last chunk.
 const LAST_SPIN: Duration = Duration::from_micros(100);
-
-/// The function that is called for each range, with the number of the worker. The calling thread's
-/// is 0.
-type Body<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
 
 /// The number of workers that was set; 0 means the default.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
@@ -67,100 +63,11 @@ static STEALING: AtomicBool = AtomicBool::new(true);
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. It is locked by the thread whose operation uses the workers.
-static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads {
-    workers: Vec::new(),
-    queues: Vec::new(),
-    refused: None,
-});
+static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads::new());
 
 /// The signal at which the thread that has entered the set waits for the workers. A worker may use
 /// it when its job no longer exists.
 static CALLER: Signal = Signal::new();
-
-/// The operation that threads help with which spin. Only the thread that has entered the set offers
-/// one.
-static OFFER: Offer<WorkerJob> = Offer::new();
-
-/// The number of threads that help while they spin.
-static HELPING: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// The number of the range that this thread takes first if it helps.
-    static PREFERRED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The calling thread helps with central work while it spins with [`Spin::HELPING`].
-pub struct Helping(());
-
-impl Helping {
-    /// The thread begins with the same range of each operation: that of worker `worker`.
-    pub fn begin(worker: usize) -> Helping {
-        PREFERRED.set(worker);
-        HELPING.fetch_add(1, Ordering::Relaxed);
-        Helping(())
-    }
-}
-
-impl Drop for Helping {
-    fn drop(&mut self) {
-        HELPING.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Helps with an operation, if there is one, until nothing is left or `ready` returns true. Returns
-/// whether it did anything.
-pub(super) fn help(ready: &mut dyn FnMut() -> bool) -> bool {
-    if !OFFER.is_open() {
-        return false;
-    }
-    // SAFETY: an offered job is alive as long as a thread has joined it.
-    let helped = OFFER.join(&CALLER, |job| unsafe { WorkerJob::help(job, ready) });
-    helped.unwrap_or(false)
-}
-
-/// The threads of the set. The calling thread is not among them.
-struct WorkerThreads {
-    workers: Vec<Worker>,
-    /// One for each worker that there was, and before them the calling thread's.
-    queues: Vec<ChunkQueue>,
-    /// The time when the system last refused another thread.
-    refused: Option<Instant>,
-}
-
-struct Worker {
-    slot: Arc<WorkerSlot>,
-    handle: Handle,
-}
-
-/// How long no thread is started after the system has refused one.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// The value in a slot whose worker is to end.
-const END: *mut WorkerJob = ptr::without_provenance_mut(align_of::<WorkerJob>());
-
-/// The place where a worker finds its next job.
-struct WorkerSlot {
-    /// The number of this worker.
-    worker: usize,
-    inbox: Inbox<WorkerJob>,
-}
-
-/// One operation. It is on the stack of the thread that entered the set, which waits there until
-/// all workers are counted out.
-struct WorkerJob {
-    body: *const Body<'static>,
-    division: Division,
-    queues: *const [ChunkQueue],
-    made: Instant,
-    /// The processor of the calling thread.
-    processor: Option<usize>,
-    /// Whether workers help each other, and one that has not begun is not waited for.
-    helps: bool,
-    /// The time from `made` to the beginning of the last worker, in nanoseconds.
-    begun: AtomicU64,
-    countdown: Countdown,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-}
 
 /// Sets the number of workers for central work of this process, the calling thread included. It
 /// takes effect with the next operation. Results do not depend on it. It can be called from any
@@ -304,7 +211,7 @@ impl EnteredWorkers {
         let available = threads.at_least(most - 1);
         let is_awake = threads.are_awake(available);
         let is_offered = !is_awake && STEALING.load(Ordering::Relaxed);
-        let is_offered = is_offered && HELPING.load(Ordering::Relaxed) > 0;
+        let is_offered = is_offered && helping::is_possible();
         let workers = match (is_awake, is_offered) {
             (true, _) => available,
             (false, true) => 0,
@@ -346,19 +253,11 @@ impl EnteredWorkers {
     }
 
     /// Works on the job with other threads. When this returns, none of them uses it any more.
-    fn share(&self, job: &WorkerJob, bytes: usize) -> std::thread::Result<()> {
+    fn share(&self, job: &WorkerJob, bytes: usize) -> std::thread::Result<bool> {
         let shared = ptr::from_ref(job).cast_mut();
-        let mut part = CallersPart {
-            job,
-            bytes,
-            done: 0,
-        };
-        let mut outcome = Ok(());
         let mut workers = self.workers;
         if self.is_offered {
             OFFER.open(shared);
-            // Threads that spin have joined by the end of the first chunk.
-            outcome = part.work(&mut || true);
             let available = self.threads.workers.len();
             workers = job.worth_waking(bytes).min(available);
         }
@@ -369,10 +268,12 @@ impl EnteredWorkers {
         let given = Instant::now();
         let give = |worker: &&Worker| worker.slot.inbox.give(shared);
         let woken = workers.iter().filter(give).count();
-        let waking = given.elapsed();
-        if outcome.is_ok() {
-            outcome = part.work(&mut || false);
-        }
+        let started = Instant::now();
+        let mut done = 0;
+        // SAFETY: the body and the queues outlive this call.
+        let outcome = caught(|| unsafe { job.work(0, &mut done, &mut || false) });
+        let moved = job.division.traffic(bytes, done);
+        ESTIMATES.moved(moved, bytes, started.elapsed());
         // Nothing is left for those that have not begun.
         if self.is_offered {
             OFFER.close(&CALLER, spinning(LAST_SPIN));
@@ -390,219 +291,17 @@ impl EnteredWorkers {
             ENTRIES.fetch_add(1, Ordering::Relaxed);
         }
         let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
-        ESTIMATES.woke(woken, waking, begun.saturating_sub(given - job.made));
+        let latency = begun.saturating_sub(given - job.made);
+        ESTIMATES.woke(woken, started - given, latency);
         outcome
     }
-}
-
-/// The part of an operation that the calling thread does.
-struct CallersPart<'a> {
-    job: &'a WorkerJob,
-    /// The memory traffic of the whole operation.
-    bytes: usize,
-    /// The number of its chunks.
-    done: u32,
-}
-
-impl CallersPart<'_> {
-    /// Does chunks until none is left, or `ends` returns true after one.
-    fn work(&mut self, ends: &mut dyn FnMut() -> bool) -> std::thread::Result<()> {
-        let started = Instant::now();
-        let before = self.done;
-        let done = &mut self.done;
-        // SAFETY: the body and the queues outlive the job, which this thread has made.
-        let outcome = caught(|| unsafe { self.job.work(0, done, ends) });
-        let moved = self.job.division.traffic(self.bytes, self.done - before);
-        ESTIMATES.moved(moved, self.bytes, started.elapsed());
-        outcome.map(drop)
-    }
-}
-
-fn caught<R>(work: impl FnOnce() -> R) -> std::thread::Result<R> {
-    panic::catch_unwind(AssertUnwindSafe(work))
 }
 
 /// Ends the threads. Later work starts them again. Returns whether it did: it does not while an
 /// operation uses them.
 pub(super) fn end() -> bool {
-    let Some(mut threads) = SET.try_lock() else {
-        return false;
-    };
-    for worker in &threads.workers {
-        worker.slot.inbox.give(END);
-    }
-    for worker in threads.workers.drain(..) {
-        // A panic of a body does not reach the thread's own code.
-        let _ = worker.handle.join();
-    }
-    threads.refused = None;
-    true
-}
-
-impl WorkerThreads {
-    /// Whether the first `helpers` threads wait for work without having parked.
-    fn are_awake(&self, helpers: usize) -> bool {
-        self.workers
-            .iter()
-            .take(helpers)
-            .all(|worker| !worker.slot.inbox.is_parked())
-    }
-
-    /// Starts threads until there are `wanted`. Returns how many can be used.
-    fn at_least(&mut self, wanted: usize) -> usize {
-        while self.queues.len() <= wanted {
-            self.queues.push(ChunkQueue::default());
-        }
-        while self.workers.len() < wanted {
-            if self.refused.is_some_and(|when| when.elapsed() < PAUSE) {
-                break;
-            }
-            let worker = self.workers.len() + 1;
-            let slot = Arc::new(WorkerSlot {
-                worker,
-                inbox: Inbox::new(),
-            });
-            let of_thread = Arc::clone(&slot);
-            let options = ThreadOptions::new(format!("umbo-worker-{worker}"), Purpose::Worker);
-            match thread::spawn(&options, move || of_thread.serve()) {
-                Ok(handle) => self.workers.push(Worker { slot, handle }),
-                Err(error) => {
-                    log::keep(Level::Warning, || {
-                        format!("central work has fewer threads: {error}")
-                    });
-                    self.refused = Some(Instant::now());
-                }
-            }
-        }
-        self.workers.len().min(wanted)
-    }
-}
-
-impl WorkerJob {
-    /// A worker begins now, or would begin now at the earliest.
-    fn record_begin(&self) {
-        let begun = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.begun.fetch_max(begun, Ordering::Relaxed);
-    }
-
-    /// Whether another thread than the calling one has begun.
-    fn has_helper(&self) -> bool {
-        // SAFETY: the queues outlive the job.
-        let queues = unsafe { &*self.queues };
-        queues[1..].iter().any(ChunkQueue::is_claimed)
-    }
-
-    /// The number of parked workers that are worth waking for an operation of so many bytes, beside
-    /// those that help.
-    fn worth_waking(&self, bytes: usize) -> usize {
-        // SAFETY: the queues outlive the job.
-        let queues = unsafe { &*self.queues };
-        let is_free = |queue: &&ChunkQueue| !queue.is_claimed();
-        let free = queues[1..].iter().filter(is_free).count();
-        ESTIMATES.of_parked(bytes, free + 1) - 1
-    }
-
-    /// A range for a thread that begins: this one, or the next that is free. None if each has a
-    /// thread.
-    fn claim(&self, preferred: usize) -> Option<usize> {
-        // SAFETY: the queues outlive the job.
-        let queues = unsafe { &*self.queues };
-        let mut ranges = (0..queues.len()).map(|next| (preferred + next) % queues.len());
-        // The first one is the calling thread's.
-        ranges.find(|&range| range > 0 && queues[range].claim())
-    }
-
-    /// Does chunks: those of the thread's own range, and then those of others. Ends when none is
-    /// left, and then returns true, or when `ends` returns true after one. `done` counts them.
-    ///
-    /// # Safety
-    /// The body and the queues are alive.
-    unsafe fn work(&self, range: usize, done: &mut u32, ends: &mut dyn FnMut() -> bool) -> bool {
-        // SAFETY: the caller's promise.
-        let (body, queues) = unsafe { (&*self.body, &*self.queues) };
-        let last = if self.helps { queues.len() } else { 1 };
-        let others = || (1..last).map(|next| &queues[(range + next) % queues.len()]);
-        while let Some(chunk) = queues[range]
-            .pop()
-            .or_else(|| others().find_map(ChunkQueue::steal))
-        {
-            body(range, self.division.items(chunk));
-            *done += 1;
-            if ends() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Works on a thread that is not the calling one. Returns how many chunks it did, and whether
-    /// none is left for others.
-    ///
-    /// # Safety
-    /// The body and the queues are alive.
-    unsafe fn assist(&self, preferred: usize, ends: &mut dyn FnMut() -> bool) -> (u32, bool) {
-        let Some(range) = self.claim(preferred) else {
-            return (0, true);
-        };
-        let mut done = 0;
-        let outcome = caught(|| {
-            let _share = observe::share("central work");
-            // SAFETY: the caller's promise.
-            unsafe { self.work(range, &mut done, ends) }
-        });
-        let is_over = outcome.unwrap_or_else(|payload| {
-            self.panic.lock().get_or_insert(payload);
-            true
-        });
-        (done, is_over)
-    }
-
-    /// Works on a thread that has joined the offer. Returns whether it did anything.
-    ///
-    /// # Safety
-    /// `job` is alive.
-    unsafe fn help(job: *const WorkerJob, ready: &mut dyn FnMut() -> bool) -> bool {
-        // SAFETY: the caller's promise; the body and the queues outlive the job.
-        let (done, is_over) = unsafe { (*job).assist(PREFERRED.get(), ready) };
-        if is_over {
-            OFFER.withdraw(job);
-        }
-        done > 0
-    }
-
-    /// Works on a worker's thread and counts it out. The job may no longer exist when this returns.
-    ///
-    /// # Safety
-    /// `job` is alive, and the calling worker is one of those that its countdown counts.
-    unsafe fn serve(job: *const WorkerJob, worker: usize) {
-        // SAFETY: the job is alive until this worker is counted out below.
-        let job = unsafe { &*job };
-        job.record_begin();
-        // SAFETY: as above; the body and the queues outlive the job.
-        unsafe { job.assist(worker, &mut || false) };
-        // SAFETY: the caller promises that the countdown is alive and counts this worker.
-        unsafe { Countdown::count_out(&raw const job.countdown, &CALLER) };
-    }
-}
-
-impl WorkerSlot {
-    /// Runs jobs until the worker ends.
-    fn serve(&self) {
-        let mut kept_off = KeptOff::default();
-        loop {
-            let job = self.inbox.take(spinning(SPIN));
-            if job == END {
-                return;
-            }
-            // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
-            unsafe {
-                if let Some(processor) = (*job).processor {
-                    kept_off.set(processor);
-                }
-                WorkerJob::serve(job, self.worker);
-            }
-        }
-    }
+    let threads = SET.try_lock();
+    threads.map(|mut threads| threads.end()).is_some()
 }
 
 /// A spin of this duration, or none if workers outnumber processors.

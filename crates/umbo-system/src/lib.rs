@@ -19,6 +19,8 @@ use linux as platform;
 mod macos;
 #[cfg(target_os = "macos")]
 use macos as platform;
+#[cfg(not(unix))]
+mod no_signals;
 #[cfg(unix)]
 mod posix;
 #[cfg(target_os = "wasi")]

@@ -1,4 +1,4 @@
-//! The place of CUDA on targets that have none, as WebAssembly: no device is found, and none is
+//! CUDA on targets that have none, such as WebAssembly: no device is found, and none is
 //! opened.
 
 use crate::MemoryInfo;
@@ -49,6 +49,7 @@ pub mod external {
 /// Logical GPUs.
 pub mod gpu {
     use crate::backend::{Address, Backend, Entered, KernelImages, Launch};
+    use crate::logical_gpus::GpuAddress;
     use crate::{DeviceId, cuda};
     use std::ffi::c_void;
     use umbo_base::error::Result;
@@ -56,21 +57,6 @@ pub mod gpu {
     /// A logical GPU, of which there are none.
     #[derive(Debug)]
     pub enum Gpu {}
-
-    /// The place where a logical GPU would be.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct GpuAddress {
-        /// Its index among the logical GPUs.
-        pub index: u32,
-        /// The card's number.
-        pub card: u32,
-        /// The number of bytes it may use.
-        pub limit: Option<u64>,
-        /// The address of the external stream that it works on.
-        pub stream: Option<usize>,
-        /// The address of the external memory pool from which its memory comes.
-        pub pool: Option<usize>,
-    }
 
     /// None was opened.
     pub(crate) fn any_open(_: std::ops::Range<u32>) -> Option<u32> {

@@ -12,6 +12,7 @@ use super::physical_gpu::PhysicalGpu;
 use super::staging::Staging;
 use super::stream::Stream;
 use crate::backend::Launch;
+use crate::logical_gpus::GpuAddress;
 use crate::{DeviceId, DeviceKind};
 use parking_lot::Mutex;
 use umbo_base::error::{Error, Result};
@@ -31,22 +32,6 @@ pub struct Gpu {
     /// The number of bytes it uses.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
-}
-
-/// The place where a logical GPU is: what the registry of devices stores about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GpuAddress {
-    /// Its index among the logical GPUs.
-    pub index: u32,
-    /// The card's number.
-    pub card: u32,
-    /// The number of bytes it may use; `None` if it may use all that the card has.
-    pub limit: Option<u64>,
-    /// The address of the external stream that it works on, if it has no stream of its own.
-    pub stream: Option<usize>,
-    /// The address of the external memory pool from which its memory comes, in place of the card's
-    /// pool.
-    pub pool: Option<usize>,
 }
 
 /// The logical GPUs that were opened in this process.

@@ -523,7 +523,7 @@ fn needs_rounding(variable: &Variable) -> Error {
     invalid!(
         "optimizer",
         "{variable:?} is bfloat16, and rounding its new weights to the nearest would lose small \
-         steps; nothing was changed. Set stochastic_rounding in umbo_optimizer_configure(), or \
+         steps; nothing was changed. Configure the optimizer with stochastic_rounding, or \
          make the variable float32"
     )
 }

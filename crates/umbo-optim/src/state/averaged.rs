@@ -42,7 +42,7 @@ impl Optimizer {
         }
         Err(Error::precondition(format!(
             "optimizer: its variables have the averages of their weights as values until \
-             umbo_optimizer_with_average() returns; {advice} after that"
+             the function that is called with them returns; {advice} after that"
         )))
     }
 
@@ -133,8 +133,8 @@ impl Optimizer {
         self.check_weights(state.shows_average, "call this")?;
         let index = state.variables.list().average().ok_or_else(|| {
             Error::precondition(
-                "optimizer: it keeps no average of weights; choose one with \
-                 umbo_optimizer_configure() before the first update",
+                "optimizer: it keeps no average of weights; configure \
+                 one before the first update",
             )
         })?;
         let updated = state.variables.updated();

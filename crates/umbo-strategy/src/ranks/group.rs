@@ -37,25 +37,23 @@ impl Ranks {
             &(Arc::new(Alone) as _),
             Arc::default(),
             vec![replicas],
-            (false, false),
         ))
     }
 
-    /// The ranks of `engine`, whose state is `turn`, with so many replicas each. The flags are
-    /// `is_fixed` and `is_elastic`.
+    /// The ranks of `engine`, whose state is `turn`, with so many replicas each. Their number is
+    /// not fixed, and they are not elastic.
     pub(super) fn of(
         engine: &Arc<dyn Communicator>,
         turn: Arc<Mutex<CommunicatorState>>,
         replicas: Vec<usize>,
-        (is_fixed, is_elastic): (bool, bool),
     ) -> Ranks {
         Ranks {
             engine: Arc::clone(engine),
             turn,
             tag: 0,
             replicas,
-            is_fixed,
-            is_elastic,
+            is_fixed: false,
+            is_elastic: false,
             series: Mutex::default(),
             totals: Mutex::default(),
             loads: Mutex::new(Loads::new(engine.size())),

@@ -37,12 +37,11 @@ impl Ranks {
             let problem = format!("says that it is rank {rank} of {size}; ranks count from 0");
             return Err(Error::invalid("communicator", problem));
         }
-        let mut ranks = Ranks::of(
-            engine,
-            turn_of(engine),
-            Vec::new(),
-            (in_sync.is_some(), is_elastic),
-        );
+        let mut ranks = Ranks {
+            is_fixed: in_sync.is_some(),
+            is_elastic,
+            ..Ranks::of(engine, turn_of(engine), Vec::new())
+        };
         let numbers = made.as_ref().map_or([0; 2], about);
         let purpose = match in_sync {
             None => "the making of a strategy with one replica for each device".to_owned(),

@@ -16,7 +16,7 @@ use umbo_executor::thread;
 const LEAST_STACK: usize = 256 << 10;
 
 /// The largest one.
-const MOST_STACK: usize = 64 << 30;
+const MOST_STACK: u64 = 64 << 30;
 
 /// How a central storage strategy is set up.
 #[derive(Clone)]
@@ -176,7 +176,7 @@ impl Options {
         let Some(bytes) = self.stack_bytes else {
             return Ok(thread::process_stack_bytes());
         };
-        if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
+        if bytes >= LEAST_STACK && bytes as u64 <= MOST_STACK {
             return Ok(bytes);
         }
         Err(invalid!(

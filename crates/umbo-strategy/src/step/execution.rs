@@ -55,7 +55,7 @@ impl StepRecord {
             None => Err(Error::Internal("a replica was woken without a step".into())),
         };
         let failed = outcome.is_err();
-        if outcome.is_err() {
+        if failed {
             slot.failed.store(true, Ordering::Relaxed);
             self.stopping.store(true, Ordering::Relaxed);
         }

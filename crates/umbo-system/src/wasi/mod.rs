@@ -10,6 +10,7 @@ pub mod files;
 pub mod interrupts;
 pub mod libraries;
 pub mod memory;
+#[path = "../posix/names.rs"]
 pub mod names;
 pub mod process;
 pub mod processors;

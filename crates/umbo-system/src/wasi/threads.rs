@@ -2,6 +2,8 @@
 
 use std::thread::JoinHandle;
 
+pub use crate::no_signals::BlockedSignals;
+
 /// The number of the only thread.
 #[inline]
 pub fn number() -> u32 {
@@ -21,22 +23,4 @@ pub fn is_current<T>(_: &JoinHandle<T>) -> bool {
 /// The linker chooses the size of the stack, which the program does not know.
 pub fn stack_limit() -> Option<usize> {
     None
-}
-
-/// There are no signals.
-pub struct BlockedSignals;
-
-impl BlockedSignals {
-    /// Blocks nothing.
-    #[expect(
-        clippy::new_without_default,
-        reason = "on other systems it changes the thread, and is not a value"
-    )]
-    pub fn new() -> BlockedSignals {
-        BlockedSignals
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {}
 }

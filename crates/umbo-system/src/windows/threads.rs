@@ -11,6 +11,8 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentThread, GetCurrentThreadId, GetThreadDescription, GetThreadId,
 };
 
+pub use crate::no_signals::BlockedSignals;
+
 /// The system's id of the calling thread.
 #[inline]
 pub fn number() -> u32 {
@@ -64,22 +66,4 @@ pub fn stack_limit() -> Option<usize> {
         let reserve = program.byte_add(header + RESERVE).cast::<usize>();
         Some(reserve.read_unaligned())
     }
-}
-
-/// Windows sends no signals to threads.
-pub struct BlockedSignals;
-
-impl BlockedSignals {
-    /// Blocks nothing.
-    #[expect(
-        clippy::new_without_default,
-        reason = "on other systems it changes the thread, and is not a value"
-    )]
-    pub fn new() -> BlockedSignals {
-        BlockedSignals
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {}
 }

@@ -383,7 +383,7 @@ impl Variable {
     pub fn check_not_replaced(&self) -> Result<()> {
         if self.is_replaced() {
             return Err(Error::precondition(format!(
-                "{self:?}: umbo_optimizer_change_rows() has put another variable in its place; \
+                "{self:?}: a change of rows has put another variable in its place; \
                  make gradients of that one, add it to checkpoints by the same name, and release \
                  this one"
             )));
