@@ -51,8 +51,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests in Rust and in C use one build of the library, in cargo's folder. It is one if the crates that it needs have the
 # features that tests want of them, too.
 one_build := "-DUMBO_CARGO_TARGET_DIR=$(CURDIR)/target" -DUMBO_CARGO_FEATURES_OF=umbo-tests
-# A build tree keeps the generator it was made with.
-configure = cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(if $(filter .,$(2)),$(one_build)) \
+# A build tree keeps the generator it was made with. CMake starts rustc, which would look for make's jobs in vain.
+configure = MAKEFLAGS= cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(if $(filter .,$(2)),$(one_build)) \
   $$([ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null || echo -G Ninja) $(3)
 # Rust's tests as `make test` has them, so that nothing is built anew: over the release library, with the features of
 # all packages; and Clippy looks at what is compiled.
