@@ -123,7 +123,8 @@ pub struct umbo_train_epoch_report {
 /// umbo_iterator_next(), by a reset, and if another thread has used the iterator meanwhile. An
 /// element that could not be made is passed over, unless there was no memory for it. A step whose
 /// update was skipped, or whose `progress` failed, has taken effect; if it was the last one of the
-/// pass, the next epoch is what was left of this one: no steps, and the end of the pass.
+/// pass, the next epoch is what was left of this one: no steps, and the end of the pass. With
+/// several ranks this epoch has ended the pass if that step was also the last of its `max_steps`.
 ///
 /// Collective. What another rank fails with is the status here, too; the message names the rank.
 #[c_call(

@@ -97,7 +97,8 @@ impl Modelled {
         Some(self.at - 1)
     }
 
-    fn epoch(&mut self, data: Data, knows_end: bool, action: Action) -> Seen {
+    /// `are_several` ranks end an epoch that has all of its steps alike, whatever one reports.
+    fn epoch(&mut self, data: Data, knows_end: bool, are_several: bool, action: Action) -> Seen {
         let Action::Epoch {
             most,
             resets,
@@ -127,16 +128,29 @@ impl Modelled {
             seen.batches.push(batch);
             steps += 1;
             if fails == Some((steps, true)) {
+                if are_several && most == Some(steps) {
+                    self.end(count, knows_end, resets);
+                }
                 return seen;
             }
         }
-        self.ended |= steps > 0 && knows_end && Some(self.at) == count;
-        ends |= steps > 0 && self.ended;
-        if ends && resets {
+        if steps > 0 {
+            ends |= self.end(count, knows_end, resets);
+        } else if ends && resets {
             self.restart();
         }
         seen.report = Some((steps, ends));
         seen
+    }
+
+    /// The end of an epoch with steps, and whether it is the end of its pass.
+    fn end(&mut self, count: Option<u64>, knows_end: bool, resets: bool) -> bool {
+        self.ended |= knows_end && Some(self.at) == count;
+        let ended = self.ended;
+        if ended && resets {
+            self.restart();
+        }
+        ended
     }
 }
 
@@ -201,6 +215,8 @@ fn number_of(batch: &Value) -> Option<u64> {
 
 struct Scene {
     strategy: Strategy,
+    /// How many ranks there are.
+    size: usize,
     data: Data,
     read_ahead: i64,
     sharding: Sharding,
@@ -286,7 +302,8 @@ impl Scene {
             let case = format!("{:?}, knows its end: {knows_end}, {done:?}", self.data);
             match action {
                 Action::Epoch { .. } => {
-                    let mut expected = model.epoch(self.data, knows_end, action);
+                    let are_several = self.size > 1;
+                    let mut expected = model.epoch(self.data, knows_end, are_several, action);
                     if self.data == Data::Endless {
                         expected.batches.iter_mut().for_each(|batch| *batch %= 3);
                     }
@@ -335,6 +352,7 @@ fn epochs_begin_and_end_passes_as_the_header_says() {
             metrics.define("rows", MetricKind::Mean).unwrap();
             let scene = Scene {
                 strategy,
+                size,
                 data,
                 read_ahead,
                 sharding,

@@ -52,6 +52,11 @@ pub fn moves_device_memory() -> bool {
     is_at(PLACES[3])
 }
 
+/// Whether a rank's variables may be on GPUs in this process.
+pub fn may_hold_variables() -> bool {
+    PLACES.into_iter().any(is_at) && !is_at(PLACES[1])
+}
+
 /// What joins the ranks in this process, of which `rank` is one.
 pub fn joined(rank: &Arc<Rank>, options: &Options) -> Result<Arc<dyn Communicator>> {
     let device = options
@@ -178,6 +183,7 @@ fn ranks_are_where_the_tests_want_them() {
 fn all_tests_on(place: &str) {
     let groups = [
         "agreement::",
+        "elastic::",
         "failures::",
         "file_epochs::",
         "given_again::",

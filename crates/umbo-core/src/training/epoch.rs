@@ -89,7 +89,7 @@ impl Epoch<'_> {
         if let Some(metrics) = self.metrics.filter(|_| !self.keep_metrics) {
             metrics
                 .reset()
-                .map_err(|error| self.fail_for_all(error, 0))?;
+                .map_err(|error| self.fail_for_all(error, &mut EpochReport::default()))?;
         }
         let metrics = Arc::default();
         let done = self.run_steps(callback, first, progress, &metrics);
@@ -113,8 +113,12 @@ impl Epoch<'_> {
     /// Ends the pass on all ranks. Where each has data of its own, they have agreed on the end
     /// already.
     fn end_pass(&self, report: &mut EpochReport) -> Result<()> {
-        if !self.iterator.spans_ranks {
-            self.strategy.end_pass(report.steps)?;
+        if !self.iterator.spans_ranks
+            && let Err(error) = self.strategy.end_pass(report.steps)
+        {
+            // A rank that has failed meanwhile has not come to the end of its pass.
+            self.iterator.give_back_end();
+            return Err(error);
         }
         report.pass_ended = true;
         Ok(())
@@ -195,8 +199,9 @@ impl Epoch<'_> {
             report.examples += seen.load(Ordering::Relaxed);
             report.count(done.as_ref());
             report.seconds = started.elapsed().as_secs_f64();
-            progress(&report, done.as_ref())
-                .map_err(|error| self.fail_for_all(error.within(at("progress")), number))?;
+            if let Err(error) = progress(&report, done.as_ref()) {
+                return Err(self.fail_for_all(error.within(at("progress")), &mut report));
+            }
         }
         self.end(&mut report, &limits)
             .map_err(|error| error.within("after the last step"))?;
@@ -204,18 +209,23 @@ impl Epoch<'_> {
         Ok(report)
     }
 
-    /// Notifies the other ranks that this rank ends the epoch after `steps` steps, unless they end
-    /// it, too, without another exchange: a step, or the flush.
-    fn fail_for_all(&self, error: Error, steps: u64) -> Error {
-        let is_last = self.max_steps.is_some_and(|most| steps >= most);
+    /// Notifies the other ranks that this rank ends the epoch after the steps of `report`, unless
+    /// they end it, too, without another exchange: a step, or the flush. Then this rank ends it as
+    /// they do, so that all of them begin the next pass, or none.
+    fn fail_for_all(&self, error: Error, report: &mut EpochReport) -> Error {
+        let is_last = self.max_steps.is_some_and(|most| report.steps >= most);
         let flushes = self.flush
             && self.update.as_ref().is_some_and(|(_, gradients)| {
                 gradients.accumulated_runs().is_ok_and(|runs| runs > 0)
             });
-        match is_last && !flushes {
-            true => error,
-            false => self.fail_next_step(error, false),
+        if !is_last || flushes {
+            return self.fail_next_step(error, false);
         }
+        if !self.strategy.ranks().is_alone() {
+            // If this fails, it fails on the others, too, and progress has failed before it.
+            let _ = self.end(report, &Limits::default());
+        }
+        error
     }
 
     /// Notifies the other ranks that this rank has no element for the step that they begin, and

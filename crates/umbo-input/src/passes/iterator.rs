@@ -71,6 +71,8 @@ struct NextElement {
     /// The answer to the next request, if it was looked for: an element, or the failure to make
     /// one. `before` is the place before it.
     ahead: Option<Result<Value>>,
+    /// The answer to the next request is the end, which was given back.
+    end_again: bool,
 }
 
 impl NextElement {
@@ -86,6 +88,7 @@ impl NextElement {
             before,
             again: None,
             ahead: None,
+            end_again: false,
         }
     }
 
@@ -105,6 +108,7 @@ impl NextElement {
     }
 
     fn next(&mut self) -> Result<Option<Value>> {
+        self.ended |= std::mem::take(&mut self.end_again);
         if self.ended {
             return Ok(None);
         }
@@ -127,6 +131,7 @@ impl NextElement {
     /// Looks whether there is another element. After a limit, or where memory was lacking, that
     /// stays open.
     fn look_ahead(&mut self) {
+        self.ended |= std::mem::take(&mut self.end_again);
         if self.ended || self.is_ahead() {
             return;
         }
@@ -337,6 +342,14 @@ impl PassIterator {
         is_last
     }
 
+    /// Gives back the end of the pass, which had no effect: the pass has not ended until a request
+    /// is answered by the end once more.
+    pub fn give_back_end(&self) {
+        if let Ok((_inside, mut work)) = self.take("given its end back") {
+            work.end_again |= std::mem::take(&mut work.ended);
+        }
+    }
+
     /// Starts a new pass from the beginning. A shuffled dataset has another order in it, unless its
     /// options keep one order. It does not depend on how many elements were made ahead. Memory
     /// and threads stay. FAILED_PRECONDITION as for [`PassIterator::next`].
@@ -345,7 +358,8 @@ impl PassIterator {
         self.begins.store(true, Ordering::Relaxed);
         let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
-        (work.ended, work.taken, work.told) = (false, 0, None);
+        (work.ended, work.end_again) = (false, false);
+        (work.taken, work.told) = (0, None);
         let is_ahead = work.is_ahead();
         let NextElement {
             pass,
