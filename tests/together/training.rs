@@ -18,7 +18,7 @@ use umbo_core::tensor::{DType, Tensor};
 use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::engine::job;
-use super::on_gpus::{runs, shared_or_apart, tried};
+use super::on_gpus::{may_hold_variables, runs, shared_or_apart, tried};
 use super::reproducible::chosen;
 use super::{alone, bytes, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable};
 
@@ -33,6 +33,8 @@ pub enum Model {
     Rows,
     /// The same with 16 bits.
     RowsHalf,
+    /// Weights in bfloat16, which are rounded, but for one variable, with gradients of their types.
+    Rounded,
 }
 
 /// How it is trained.
@@ -157,11 +159,10 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
     let make = |(index, shape): (usize, &&[usize])| {
         let values = numbers(77 + index as u64, shape.iter().product());
         // One variable of float64, where gradients need not be narrower.
-        let is_double = index == 1 && plan.model == Model::Dense;
-        let dtype = if is_double {
-            DType::Float64
-        } else {
-            DType::Float32
+        let dtype = match (plan.model, index) {
+            (Model::Dense, 1) => DType::Float64,
+            (Model::Rounded, 0 | 2..) => DType::BFloat16,
+            _ => DType::Float32,
         };
         let value = tensor_of(dtype, &values, shape);
         variable(&strategy, &format!("v{index}"), Aggregation::None, &value)
@@ -262,6 +263,7 @@ pub fn plans() -> Vec<Plan> {
         Model::Half(DType::BFloat16),
         Model::Rows,
         Model::RowsHalf,
+        Model::Rounded,
     ];
     let plain = Settings::default();
     let clipped = Settings {
@@ -302,6 +304,7 @@ pub fn plans() -> Vec<Plan> {
                 };
                 let settings = Settings {
                     global_clip_norm: norm,
+                    stochastic_rounding: (model == Model::Rounded).then_some(number as u64),
                     ..settings
                 };
                 let reductions = [
@@ -328,8 +331,12 @@ pub fn plans() -> Vec<Plan> {
 #[test]
 fn ranks_train_as_one_process_does() {
     let splits = [(2, 1), (3, 1), (2, 2), (4, 1), (3, 2), (2, 3), (4, 3)];
-    for (number, plan) in tried(plans().into_iter().enumerate()) {
+    let on_hosts = !may_hold_variables();
+    let plans = plans().into_iter().enumerate();
+    let plans = plans.filter(|(_, plan)| on_hosts || plan.model != Model::Rounded);
+    for (number, plan) in tried(plans) {
         let rule_name = match plan.model {
+            Model::Rounded => number % 4,
             Model::Rows | Model::RowsHalf => [0, 2][(number / 4 + number) % 2],
             _ => number % 5,
         };
