@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,12 +12,12 @@ use umbo_core::error::{Result, Status};
 use umbo_core::optimizer::rules::{VariableProgress, catalogue};
 use umbo_core::optimizer::state::rows::KeptRows;
 use umbo_core::optimizer::{
-    Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
 };
 use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::strategy::variables::{self, Initial, NewVariable};
 use umbo_core::strategy::{Options, Strategy};
-use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::variable::{Aggregation, Synchronization, Variable};
 
 use crate::features::AVERAGES;
@@ -71,7 +72,7 @@ impl Model {
             .filter_map(|slot| optimizer.state(variable, &slot.name).ok());
         Model {
             width: variable.shape()[1],
-            weights: bits(&value(variable)),
+            weights: bits(&floats_of(committed(variable))),
             slots: states.map(|state| bits(&read(&state))).collect(),
             progress: optimizer.variable_progress(variable).unwrap(),
         }
@@ -114,8 +115,31 @@ struct Training {
 }
 
 fn tensor(values: &[f32], width: usize) -> Tensor {
+    tensor_of(DType::Float32, values, width)
+}
+
+/// These numbers, in the type.
+fn tensor_of(dtype: DType, values: &[f32], width: usize) -> Tensor {
     let shape = Shape::new(&[values.len() / width, width]).unwrap();
-    Tensor::from_slice(values, shape, umbo_core::device::DeviceId::HOST).unwrap()
+    let tensor = Tensor::zeros(dtype, shape, umbo_core::device::DeviceId::HOST).unwrap();
+    write_floats(&tensor, values);
+    tensor
+}
+
+fn write_floats(to: &Tensor, values: &[f32]) {
+    let values = values.iter().copied();
+    match to.dtype() {
+        DType::BFloat16 => write(to, &values.map(bf16::from_f32).collect::<Vec<_>>()),
+        DType::Float16 => write(to, &values.map(f16::from_f32).collect::<Vec<_>>()),
+        _ => write(to, &values.collect::<Vec<_>>()),
+    }
+}
+
+fn floats_of(tensor: &Tensor) -> Vec<f32> {
+    match tensor.dtype() {
+        DType::BFloat16 => read::<bf16>(tensor).iter().map(|it| it.to_f32()).collect(),
+        _ => read(tensor),
+    }
 }
 
 fn floats(bits: &[u32]) -> Vec<f32> {
@@ -136,19 +160,28 @@ impl Training {
             weight_decay: Some(0.125),
             frozen: false,
         };
+        let rounds = self::rule(rule).is_elementwise() && draws.below(3) == 0;
+        let average = AVERAGES[draws.below(AVERAGES.len())];
         let settings = Settings {
-            averaging: AVERAGES[draws.below(AVERAGES.len())],
+            averaging: average.filter(|_| !rounds),
+            stochastic_rounding: rounds.then(|| draws.0.random()),
             ..Settings::default()
         };
-        let values = draws.floats(rows * width);
+        let dtypes = [None, Some(DType::Float16), Some(DType::BFloat16)];
         let kind = Kind {
             rule,
             settings,
             group: (draws.below(3) == 0).then_some(group),
-            is_by_rows: updates_rows(rule) && draws.below(2) == 0,
+            is_by_rows: !rounds && updates_rows(rule) && draws.below(2) == 0,
+            dtype: dtypes[draws.below(dtypes.len())],
             runs: 1 + draws.below(2) as u64,
         };
-        Training::new(strategy, kind, &tensor(&values, width))
+        let values = kind.weights(draws, rows * width);
+        Training::new(
+            strategy,
+            kind,
+            &tensor_of(kind.of_weights(), &values, width),
+        )
     }
 
     fn new(strategy: &Strategy, kind: Kind, values: &Tensor) -> Training {
@@ -179,7 +212,8 @@ impl Training {
 
     /// Another training, of a new variable, that was given what the model has.
     fn twin(&self, model: &Model) -> Training {
-        let values = tensor(&floats(&model.weights), model.width);
+        let dtype = self.kind.of_weights();
+        let values = tensor_of(dtype, &floats(&model.weights), model.width);
         let twin = Training::new(&self.strategy, self.kind, &values);
         for (slot, state) in twin.optimizer.slots().iter().zip(&model.slots) {
             let state = tensor(&floats(state), model.width);
@@ -207,10 +241,18 @@ impl Training {
             if self.kind.is_by_rows {
                 let named = draws.some(self.rows());
                 let values = draws.floats(named.len() * width);
-                add_rows(&self.gradients, self.step, replica, 0, &named, &values);
+                self.gradients.try_begin_step(self.step);
+                let count = named.len();
+                let added = self.gradients.add_rows(replica, self.step, 0, count);
+                let added = added.unwrap();
+                write(&added.indices, &named);
+                write_floats(&added.values, &values);
             } else {
                 let values = draws.floats(self.rows() * width);
-                overwrite(&self.gradients, self.step, replica, 0, &values);
+                self.gradients.try_begin_step(self.step);
+                let mode = GradientMode::Overwrite;
+                let view = self.gradients.view(replica, self.step, 0, mode).unwrap();
+                write_floats(view, &values);
             }
         }
         submit(&self.gradients, self.step, &[3.0, 1.0]);
@@ -290,15 +332,30 @@ struct Kind {
     settings: Settings,
     group: Option<VariableGroup>,
     is_by_rows: bool,
+    /// The type of gradients.
+    dtype: Option<DType>,
     runs: u64,
 }
 
 impl Kind {
+    fn of_weights(&self) -> DType {
+        match self.settings.stochastic_rounding {
+            Some(_) => DType::BFloat16,
+            None => DType::Float32,
+        }
+    }
+
+    /// Numbers that are exact as weights.
+    fn weights(&self, draws: &mut Draws, count: usize) -> Vec<f32> {
+        let values = draws.floats(count);
+        floats_of(&tensor_of(self.of_weights(), &values, 1))
+    }
+
     fn gradients(&self, strategy: &Strategy, variable: &Variable) -> Result<Arc<Gradients>> {
         let options = GradientsOptions {
             accumulation_steps: self.runs,
             row_sparse: &[self.is_by_rows],
-            dtype: None,
+            dtype: self.dtype,
         };
         let variables = vec![variable.clone()];
         Gradients::new(
@@ -336,8 +393,8 @@ fn sequence(strategy: &Strategy, seed: u64) {
                     kept = (0..kept.len() as i64).collect();
                 }
                 let rows = draws.below(4);
-                let appended = draws.floats(rows * model.width);
-                let added = tensor(&appended, model.width);
+                let appended = training.kind.weights(draws, rows * model.width);
+                let added = tensor_of(training.kind.of_weights(), &appended, model.width);
                 let expected = model.changed(&training.optimizer, &kept, &appended);
                 let how = match drawn {
                     3 => KeptRows::First(kept.len()),
