@@ -1,26 +1,23 @@
 //! bfloat16 weights that are rounded stochastically, against updates of float32 weights, and
 //! against the hash that the pages describe.
 
+mod memory;
+mod refusals;
+
 use std::slice::from_ref;
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use umbo_core::error::Status;
 use umbo_core::executor::workers;
-use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::optimizer::LossReduction::{Mean, Sum};
-use umbo_core::optimizer::rules::custom::Custom;
-use umbo_core::optimizer::rules::{Rates, WeightDecay, catalogue};
 use umbo_core::optimizer::{
-    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
-    Settings, StateBits, VariableGroup,
+    ApplyOptions, Gradients, GradientsOptions, NonFinite, Optimizer, Settings, StateBits,
+    VariableGroup,
 };
-use umbo_core::strategy::commit::StepParticipant;
 use umbo_core::tensor::{DType, Element};
 use umbo_core::values::variable::Variable;
 
-use crate::allocator::{LARGE, of_this_thread, refusing};
-use crate::features::AVERAGES;
+use crate::features::DYNAMIC;
 use crate::setup::*;
 
 const RATE: f64 = 0.01;
@@ -88,6 +85,8 @@ struct Case {
     replicas: usize,
     accumulation: u64,
     grouped: bool,
+    /// A gradient of the second update is not finite, so that it is skipped.
+    overflows: bool,
 }
 
 fn all_cases() -> Vec<Case> {
@@ -99,7 +98,7 @@ fn all_cases() -> Vec<Case> {
         ..rounding(5)
     };
     let scaled = Settings {
-        loss_scaling: Some(LossScaling::Fixed(4.0)),
+        loss_scaling: Some(DYNAMIC),
         weight_decay: Some(0.2),
         maximize: true,
         ..rounding(u64::MAX)
@@ -125,6 +124,7 @@ fn all_cases() -> Vec<Case> {
                     replicas: 1 + 2 * (at % 2),
                     accumulation: 1 + (number as u64 + at as u64) % 2,
                     grouped: at == 1,
+                    overflows: at == 2,
                 });
             }
         }
@@ -150,15 +150,20 @@ fn train<T: Element>(
     case: &Case,
     gradients: &Arc<Gradients>,
     optimizer: &Arc<Optimizer>,
-    first: u64,
+    update: u64,
     of_f32: impl Fn(f32) -> T,
 ) {
+    let first = 1 + update * case.accumulation;
     let elements = gradients.variables()[0].shape().elements();
     for run in 0..case.accumulation {
         let number = first + run;
         let data: Vec<Vec<T>> = (0..case.replicas as u64)
             .map(|replica| {
-                let noise = noise(10 * number + replica, elements).into_iter();
+                let mut noise = noise(10 * number + replica, elements);
+                if case.overflows && update == 1 {
+                    noise[elements / 2] = f32::INFINITY;
+                }
+                let noise = noise.into_iter();
                 // As exact as the narrowest of the types.
                 noise
                     .map(|value| of_f32(bf16::from_f32(value).to_f32()))
@@ -199,28 +204,30 @@ fn new_weights_are_those_of_float32_rounded() {
             optimizers[1].add_group(from_ref(&exact), group).unwrap();
         }
         for update in 0..4_u64 {
-            let first = 1 + update * case.accumulation;
+            let updates = optimizers[0].iterations();
             match case.gradients {
                 DType::Float16 => {
-                    train(case, &of_rounded, &optimizers[0], first, f16::from_f32);
+                    train(case, &of_rounded, &optimizers[0], update, f16::from_f32);
                 }
                 DType::BFloat16 => {
-                    train(case, &of_rounded, &optimizers[0], first, bf16::from_f32);
+                    train(case, &of_rounded, &optimizers[0], update, bf16::from_f32);
                 }
-                _ => train(case, &of_rounded, &optimizers[0], first, |value| value),
+                _ => train(case, &of_rounded, &optimizers[0], update, |value| value),
             }
             // What is exact in bfloat16 may not be in float16.
             match case.gradients {
-                DType::Float16 => train(case, &of_exact, &optimizers[1], first, |value| {
+                DType::Float16 => train(case, &of_exact, &optimizers[1], update, |value| {
                     f16::from_f32(value).to_f32()
                 }),
-                _ => train(case, &of_exact, &optimizers[1], first, |value| value),
+                _ => train(case, &of_exact, &optimizers[1], update, |value| value),
             }
+            let was_skipped = optimizers[0].iterations() == updates;
+            assert_eq!(was_skipped, case.overflows && update == 1, "{case:?}");
             let seed = case.settings.stochastic_rounding.unwrap();
             let found = value::<bf16>(&rounded);
             let before = value::<f32>(&exact);
             for (index, (found, before)) in found.iter().zip(&before).enumerate() {
-                let expected = expected(seed, name, update, index, *before);
+                let expected = expected(seed, name, updates, index, *before);
                 assert_eq!(found.to_bits(), expected, "{case:?}, {before} at {index}");
             }
             write(committed(&exact), &wide(&found));
@@ -416,168 +423,4 @@ fn what_is_not_finite_is_not_rounded() {
     let of_others = [found[0], found[1], found[3], found[4], found[5]];
     let infinite = f32::INFINITY;
     assert_eq!(of_others, [-infinite, infinite, -infinite, infinite, 0.0]);
-}
-
-#[test]
-fn what_cannot_be_is_refused_by_name() {
-    let say = |message: String, parts: &[&str]| {
-        for part in parts {
-            assert!(message.contains(part), "'{part}' is not in: {message}");
-        }
-    };
-    // Without the setting.
-    let variable = variable("w", &narrow(&[1.0; 5]));
-    let gradients = gradients(1, &[&variable], Sum);
-    let plain = optimizer("sgd", RATE);
-    step(&gradients, 1, &[Some(&narrow(&[0.5; 5]))], &[1.0]);
-    let refused = refusal(apply(&plain, &gradients), Status::InvalidArgument);
-    say(
-        refused,
-        &[
-            "'w'",
-            "bfloat16",
-            "stochastic_rounding",
-            "nothing was changed",
-        ],
-    );
-    assert_eq!(value::<bf16>(&variable), narrow(&[1.0; 5]));
-    plain.configure(rounding(1)).unwrap();
-    apply(&plain, &gradients).unwrap();
-    plain.configure(Settings::default()).unwrap();
-    step(&gradients, 2, &[Some(&narrow(&[0.5; 5]))], &[1.0]);
-    refusal(apply(&plain, &gradients), Status::InvalidArgument);
-    // Rules that look at more than an element, or of whose formula nothing is known.
-    for name in RULES {
-        let optimizer = optimizer(name, RATE);
-        let configured = optimizer.configure(rounding(1));
-        if is_rounding(name) {
-            configured.unwrap();
-            continue;
-        }
-        say(
-            refusal(configured, Status::InvalidArgument),
-            &["stochastic_rounding", "lamb"],
-        );
-        assert_eq!(optimizer.settings(), Settings::default());
-    }
-    let update = Box::new(|_: &Tile<'_>, _: &Rates, _| {});
-    let custom = Custom::new("ours".into(), vec![], 0.0, WeightDecay::L2, update, None);
-    let muon = catalogue::make("muon").unwrap();
-    for rule in [Box::new(custom.unwrap()), muon] {
-        let optimizer = Optimizer::new(STRATEGY, rule, RATE).unwrap();
-        refusal(optimizer.configure(rounding(1)), Status::InvalidArgument);
-    }
-    let averaged = Settings {
-        averaging: AVERAGES[1],
-        ..rounding(1)
-    };
-    let refused = refusal(plain.configure(averaged), Status::InvalidArgument);
-    say(refused, &["average", "stochastic_rounding"]);
-    // Variables and gradients of other types.
-    let made = |variable: &Variable, options| {
-        Gradients::new(STRATEGY, &devices(1), vec![variable.clone()], Sum, options)
-    };
-    let half = self::variable("h", &[f16::ONE; 4]);
-    let refused = refusal(
-        made(&half, GradientsOptions::default()),
-        Status::Unimplemented,
-    );
-    say(refused, &["'h'", "float16", "bfloat16"]);
-    let table = table("t", &narrow(&[1.0; 6]), 3);
-    let rows = GradientsOptions {
-        row_sparse: &[true],
-        ..GradientsOptions::default()
-    };
-    say(
-        refusal(made(&table, rows), Status::Unimplemented),
-        &["row_sparse[0]", "'t'"],
-    );
-    let doubles = GradientsOptions {
-        dtype: Some(DType::Float64),
-        ..GradientsOptions::default()
-    };
-    say(
-        refusal(made(&table, doubles), Status::InvalidArgument),
-        &["dtype", "'t'"],
-    );
-}
-
-/// A step of bfloat16 and float32 variables allocates nothing once both were updated.
-#[test]
-fn steady_steps_allocate_nothing() {
-    let _keeps = WORKER_COUNT.read();
-    for state_bits in [StateBits::Full, StateBits::Eight] {
-        let narrow = variable("a", &vec![bf16::ONE; 20_000]);
-        let wide = variable("b", &[1.0_f32; 300]);
-        let gradients = gradients(2, &[&narrow, &wide], Mean);
-        let settings = Settings {
-            state_bits,
-            global_clip_norm: Some(0.5),
-            ..rounding(1)
-        };
-        let optimizer = rounder("adamw", settings);
-        let step = |number: u64| {
-            gradients.try_begin_step(number);
-            for replica in 0..2 {
-                for index in 0..2 {
-                    gradients
-                        .view(replica, number, index, GradientMode::Add)
-                        .unwrap();
-                }
-                gradients.submit(replica, number, 1.0).unwrap();
-            }
-            gradients.commit(number);
-            apply(&optimizer, &gradients).unwrap();
-        };
-        (1..=3).for_each(step);
-        let before = of_this_thread();
-        (4..=6).for_each(step);
-        assert_eq!(of_this_thread(), before);
-    }
-}
-
-/// Every allocation of a first update may be refused, and then nothing has changed.
-#[test]
-fn refused_memory_changes_nothing() {
-    let _keeps = WORKER_COUNT.read();
-    let elements = 40 * LARGE;
-    let data = narrow(&noise(1, elements));
-    let settings = Settings {
-        global_clip_norm: Some(1.0),
-        ..rounding(1)
-    };
-    for granted in 0..100 {
-        let variable = variable("w", &data);
-        let gradients = gradients(3, &[&variable], Sum);
-        let optimizer = rounder("adamw", settings);
-        step(
-            &gradients,
-            1,
-            &[Some(&data), Some(&data), None],
-            &[1.0, 1.0, 1.0],
-        );
-        let (refused, _) = refusing(granted, || apply(&optimizer, &gradients));
-        if refused.is_ok() {
-            assert!(granted >= 2, "{granted} requests");
-            return;
-        }
-        refusal(refused, Status::ResourceExhausted);
-        assert_eq!(value::<bf16>(&variable), data);
-        assert!(optimizer.state(&variable, "m").is_err());
-    }
-    panic!("memory was refused in every try");
-}
-
-/// States are float32: read, set, and as large as they are said to be.
-#[test]
-fn states_are_float32() {
-    let variable = variable("w", &narrow(&noise(1, 40)));
-    let gradients = gradients(1, &[&variable], Sum);
-    let optimizer = rounder("momentum", rounding(1));
-    let data = narrow(&noise(2, 40));
-    step(&gradients, 1, &[Some(&data)], &[1.0]);
-    apply(&optimizer, &gradients).unwrap();
-    let state = optimizer.state(&variable, "momentum").unwrap();
-    assert_eq!(read::<f32>(&state), wide(&data));
-    assert_eq!(state.shape(), variable.shape());
 }
