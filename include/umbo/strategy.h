@@ -94,9 +94,9 @@ typedef struct umbo_strategy_options {
    * The number of replicas of all ranks together, 1 to 1024: results are bit-identical for any
    * number of ranks and devices. At least one for each compute device of each rank; the same on
    * all ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) *
-   * replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, each
-   * on its own thread; they may wait for each other in synchronising calls only. 0: one replica
-   * for each compute device.
+   * replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, and
+   * the thread of one may run the next; they may wait for each other in synchronising calls
+   * only. 0: one replica for each compute device.
    */
   int64_t replicas_in_sync;
   /**
@@ -276,9 +276,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
  * @param[out] result NULL on entry. The library takes over a value that is stored there.
  * @return Any status but UMBO_OK fails the run.
  *
- * The replicas run at the same time and may wait for each other. Each has its own thread; replica
- * 0 runs on the thread that called, unless the run has a deadline or a token. A replica without
- * examples runs, too.
+ * The replicas run at the same time and may wait for each other. Until it returns, each
+ * has a thread to itself; replica 0 runs on the thread that called, unless the run has a deadline
+ * or a token. A replica without examples runs, too.
  */
 typedef umbo_status (*umbo_replica_fn)(
     umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result);

@@ -212,7 +212,7 @@ typedef struct umbo_trainer_options {
   /**
    * The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
    * "adamw", "nadam", "radam", "lion", "lamb", "lars", "adagrad", "rmsprop" or
-   * "ftrl". NULL: "sgd".
+   * "ftrl". NULL: "sgd". Other values of its options, such as betas, take an `optimizer`.
    */
   const char *rule;
   /** Finite and 0 or more. UMBO_AUTO: the default of the rule. */
@@ -264,7 +264,8 @@ typedef struct umbo_trainer_options {
   /**
    * During epochs an interrupt (Ctrl-C, SIGINT) ends the epoch after the step in progress: the
    * training is saved to this file, and umbo_trainer_epoch() returns UMBO_STATUS_CANCELLED. A
-   * second one ends the process. NULL: interrupts are the program's.
+   * second one ends the process. NULL: interrupts are the program's, as they are during
+   * umbo_trainer_step().
    */
   const char *interrupt_path;
   /**

@@ -23,9 +23,9 @@ pub struct umbo_strategy_options {
     /// The number of replicas of all ranks together, 1 to 1024: results are bit-identical for any
     /// number of ranks and devices. At least one for each compute device of each rank; the same on
     /// all ranks. Rank r of W has the ids from r * replicas_in_sync / W up to (r + 1) *
-    /// replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, each
-    /// on its own thread; they may wait for each other in synchronising calls only. 0: one replica
-    /// for each compute device.
+    /// replicas_in_sync / W, exclusive. Replicas that share a device run one after the other, and
+    /// the thread of one may run the next; they may wait for each other in synchronising calls
+    /// only. 0: one replica for each compute device.
     pub replicas_in_sync: i64,
     /// 1: each replica's thread runs on the processors of its device, as do threads that it starts
     /// (OpenMP, BLAS), except while other programs keep them busy. The thread that calls

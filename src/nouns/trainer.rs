@@ -52,7 +52,7 @@ pub struct umbo_parameters {
 pub struct umbo_trainer_options {
     /// The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
     /// "adamw", "nadam", "radam", "lion", "lamb", "lars", "adagrad", "rmsprop" or
-    /// "ftrl". NULL: "sgd".
+    /// "ftrl". NULL: "sgd". Other values of its options, such as betas, take an `optimizer`.
     pub rule: *const c_char,
     /// Finite and 0 or more. UMBO_AUTO: the default of the rule.
     pub learning_rate: f64,
@@ -92,7 +92,8 @@ pub struct umbo_trainer_options {
     pub progress: i32,
     /// During epochs an interrupt (Ctrl-C, SIGINT) ends the epoch after the step in progress: the
     /// training is saved to this file, and umbo_trainer_epoch() returns UMBO_STATUS_CANCELLED. A
-    /// second one ends the process. NULL: interrupts are the program's.
+    /// second one ends the process. NULL: interrupts are the program's, as they are during
+    /// umbo_trainer_step().
     pub interrupt_path: *const c_char,
     /// The time that an epoch, a step or an evaluation may take. UMBO_INFINITE: no limit. After it,
     /// callbacks that have not returned must not use what the program has released.
