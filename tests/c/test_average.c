@@ -74,7 +74,7 @@ static umbo_status look(void *user_data) {
     CHECK_OK(umbo_strategy_run(self->strategy, give_gradient, NULL, user_data, NULL, NULL));
     CHECK_STATUS(umbo_optimizer_apply(self->optimizer, self->gradients, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_MESSAGE("umbo_optimizer_with_average");
+    CHECK_MESSAGE("the averages of their weights as values");
     CHECK_STATUS(umbo_optimizer_with_average(self->optimizer, look, user_data), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("average");
     CHECK_OK(umbo_variable_upload(self->weight, &other, sizeof other));
