@@ -48,6 +48,9 @@ MPI ?= $(CURDIR)/build/mpi/mpich
 SEED ?= 1
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
+# A folder that is named from here, or in full.
+in_full = $(if $(filter /%,$(1)),$(1),$(CURDIR)/$(1))
+
 # Tests in Rust and in C use one build of the library, in cargo's folder. It is one if the crates that it needs have the
 # features that tests want of them, too.
 one_build := "-DUMBO_CARGO_TARGET_DIR=$(CURDIR)/target" -DUMBO_CARGO_FEATURES_OF=umbo-tests
@@ -59,7 +62,7 @@ configure = MAKEFLAGS= cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(if $(f
 cargo_test := RUSTC_WRAPPER="$(CURDIR)/scripts/clippy.sh" cargo test --locked --release --workspace
 # Builds the program of an example against the installed library.
 example = $(call section,Build the examples against $(PREFIX)); \
-  $(call configure,$(WORK)/c_examples,c_examples,"-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX)"); \
+  $(call configure,$(WORK)/c_examples,c_examples,"-DCMAKE_PREFIX_PATH=$(call in_full,$(PREFIX))"); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
@@ -80,7 +83,7 @@ install: setup ## Build the library and install it into build/prefix (the defaul
 	@$(call section,Build and install into $(PREFIX))
 	@$(call configure,$(BUILD),.,$(WITHOUT_TESTS))
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cmake --install $(BUILD) --prefix "$(CURDIR)/$(PREFIX)" >/dev/null
+	@cmake --install $(BUILD) --prefix "$(call in_full,$(PREFIX))" >/dev/null
 	@echo "Umbo is in $(PREFIX). '$(PREFIX)/bin/umbo doctor' checks what training needs."
 endif
 
@@ -347,14 +350,14 @@ bench-peers: ## Compare with other frameworks; writes docs/internals/benchmarks.
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks compared with peers)
-	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
+	@benches/peers/run.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
 	  $(if $(SMALL),--busy)
 
 bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/internals/benchmarks.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks as they were)
-	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --check
+	@benches/peers/run.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --check
 
 bench-loops: ## Compare updates with loops written by hand; writes the table of docs/internals/updates.md
 	@scripts/writable.sh $(DOCUMENTS)/internals/updates.md
@@ -362,7 +365,7 @@ bench-loops: ## Compare updates with loops written by hand; writes the table of 
 	@$(MAKE) --no-print-directory install
 	@$(call section,Updates compared with loops written by hand)
 	@$(if $(SMALL),cp docs/internals/updates.md $(DOCUMENTS)/internals)
-	@benches/peers/loops.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/updates.md \
+	@benches/peers/loops.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/updates.md \
 	  $(if $(SMALL),--elements 65536 --busy)
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
@@ -371,7 +374,7 @@ bench-engines: ## Measure engines alone and under Umbo; writes the table of docs
 	@$(MAKE) --no-print-directory install
 	@$(call section,Engines alone and under Umbo)
 	@$(if $(SMALL),cp docs/engines.md $(DOCUMENTS))
-	@benches/engines/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
+	@benches/engines/run.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
 	  $(if $(SMALL),--only mlp --quick)
 
 adoption: ## Count the lines that Umbo takes in programs without it, and measure both; writes the tables of docs/adoption.md
@@ -380,7 +383,7 @@ adoption: ## Count the lines that Umbo takes in programs without it, and measure
 	@$(MAKE) --no-print-directory install
 	@$(call section,Programs before and after Umbo)
 	@$(if $(SMALL),cp docs/adoption.md $(DOCUMENTS))
-	@benches/adoption/run.py --prefix "$(CURDIR)/$(PREFIX)" --build "$(CURDIR)/$(WORK)/adoption" --rounds $(ROUNDS) \
+	@benches/adoption/run.py --prefix "$(call in_full,$(PREFIX))" --build "$(call in_full,$(WORK))/adoption" --rounds $(ROUNDS) \
 	  --output $(DOCUMENTS)/adoption.md $(if $(SMALL),--small) $(if $(ONLY),--only $(ONLY))
 
 dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
