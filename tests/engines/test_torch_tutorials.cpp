@@ -110,6 +110,8 @@ void pictures_of_dcgan() {
     CHECK(are_near(last_numbers(printed(dcgan_after::run)), before, 0.2));
 }
 
+#include "torch_evaluation.hpp"
+
 struct NetImpl : torch::nn::Module {
     NetImpl() {
         torch::manual_seed(7);
@@ -497,6 +499,7 @@ int main() {
     replicas_that_are_chosen();
     modules_of_the_program();
     modules_that_are_refused();
+    evaluations_over_loaders();
     schedulers();
     files_of_optimizers();
     dropout_as_a_function();

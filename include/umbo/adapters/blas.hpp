@@ -85,7 +85,8 @@ struct most_threads {
 };
 
 // A strategy of so many replicas, each with its share of the processors for OpenMP's threads and OpenBLAS's, which an earlier
-// strategy may have lowered. UMBO_AUTO: one for each processor. With `replicas_in_sync` each has one thread, since other numbers sum in other orders.
+// strategy may have lowered. UMBO_AUTO: one for each processor. With `replicas_in_sync` each has one thread, since other numbers sum
+// in other orders.
 inline strategy strategy_with_shares(std::int64_t replicas, std::int64_t replicas_in_sync) {
     strategy_options options;
     options.cpu_replicas = replicas == UMBO_AUTO ? first_replicas(replicas_in_sync) : replicas;

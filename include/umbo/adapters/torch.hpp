@@ -27,6 +27,10 @@
 //         sgd.apply(net.gradients());
 //     }
 //
+// A test on all replicas, over a loader of torch's: the means of two metrics, whose sums the function gives.
+//
+//     auto tested = net.evaluate(*test_loader, {"loss", "right"}, measure);
+//
 // What a step means does not depend on the number of replicas: losses are means (or sums) over a replica's
 // examples, the running statistics of a batch normalisation are the mean over the examples of the global
 // batch, and `keyed_dropout` draws by the global position of an example. A batch normalisation itself

@@ -171,6 +171,25 @@ public:
         };
     }
 
+    // The means of metrics, as of `evaluation`, over all examples of several batches, which a `torch::data` loader gives, or an
+    // iterator. All replicas compute, in evaluation mode.
+    template <class Batches, class Measure>
+    std::vector<double> evaluate(Batches &&batches, const std::vector<std::string> &metrics, Measure measure) {
+        const auto step = evaluation(metrics, std::move(measure));
+        std::vector<common_detail::mean_of> over_batches(metrics.size());
+        for (auto &&batch : batches) {
+            if constexpr (std::is_convertible_v<decltype(batch), value>) on_.run(step, common_detail::split_over(on_, batch));
+            else on_.run(step, on_.split(batch_of(batch)));
+            for (std::size_t index = 0; index < metrics.size(); ++index) {
+                over_batches[index].add(on_.metric_result(metrics[index]));
+            }
+        }
+        show();
+        std::vector<double> means;
+        for (const auto &each : over_batches) means.push_back(each.mean());
+        return means;
+    }
+
     // One step on a batch: an element of a distributed dataset, or a global batch, such as `batch_of` gives, which is split
     // over the replicas here. Returns the mean loss of the global batch, whose gradients are there already.
     template <class Loss, class... Others>

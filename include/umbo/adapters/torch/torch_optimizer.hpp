@@ -177,7 +177,8 @@ public:
     // On so many replicas. UMBO_AUTO: on all GPUs, or where there are none on as many replicas as train fastest, each with its share
     // of the processors for torch's threads. The first steps, which are steps like others, try one replica for each
     // processor and the divisors of that number; where losses depend on the number of replicas only by rounding, so do
-    // results; with `replicas_in_sync` of `how` it changes no bit of them. What `model()`, `strategy()` or `optimizer()` has handed out stays: the choice ends there.
+    // results; with `replicas_in_sync` of `how` it changes no bit of them. What `model()`, `strategy()` or `optimizer()` has
+    // handed out stays: the choice ends there.
     torch_optimizer(std::int64_t replicas, const std::shared_ptr<Module> &module, const Options &options, const groups &each = {},
                     torch_options how = {})
         : torch_optimizer(on_replicas(replicas, how.replicas_in_sync), module, options, each, how) {
@@ -216,6 +217,12 @@ public:
     torch_loss train(const std::vector<std::pair<std::string, at::Tensor>> &fields, Loss loss, Others &...others) {
         choice_.begin();
         return model_->train(fields, std::move(loss), others.model()...);
+    }
+
+    // `torch_model::evaluate`, which does not end the choice of replicas.
+    template <class Batches, class Measure>
+    std::vector<double> evaluate(Batches &&batches, const std::vector<std::string> &metrics, Measure measure) {
+        return model_->evaluate(std::forward<Batches>(batches), metrics, std::move(measure));
     }
 
     // Torch's optimizer, for schedulers, and for code that sets the learning rates of parameter groups.
