@@ -80,8 +80,8 @@ typedef struct umbo_rows {
   int32_t replica_id;
   /**
    * How many threads of its own the function may use: the replica's share of the processors, for
-   * an engine or a loop with OpenMP. Always 1 with `replicas_in_sync`, since sums of other
-   * numbers of threads have other bits.
+   * an engine or a loop with OpenMP. Always 1 with `replicas_in_sync`, since a sum by another
+   * number of threads is rounded otherwise.
    */
   int64_t thread_count;
   /**
@@ -134,8 +134,8 @@ typedef umbo_status (*umbo_learn_fn)(
     const umbo_rows *rows, const float *weights, float *gradient, void *user_data, double *loss);
 
 /**
- * The call that umbo_rows_gradient_row() makes, and nobody else: for a row that is new in this
- * call, and for an error.
+ * For umbo_rows_gradient_row() alone, which calls it for a row that is new in this call, and for
+ * an error.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_rows_new_gradient_row(
     const umbo_rows *rows, int64_t array, int64_t row, float **gradient);
@@ -147,7 +147,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_rows_new_gradient_row(
  * @param[in] rows What the function that calls got.
  * @param[in] weight Finite and 0 or more. With 0 what the call has added is left out; if all
  *   weights of a step are 0, it changes no array, and its loss is NaN.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another weight.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the weight is negative or not finite.
  *   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_rows_weigh(const umbo_rows *rows, double weight);
@@ -220,8 +220,8 @@ typedef struct umbo_trainer_options {
   /** How the learning rate falls to 0: "linear" or "cosine". NULL: it stays. */
   const char *schedule;
   /**
-   * The updates of the whole training, after which a rate that falls is 0; 0 if it stays. An
-   * epoch has ceil(ceil(row_count / batch_size) / accumulation_steps) of them.
+   * The number of updates of the whole training, after which a `schedule` has let the rate fall
+   * to 0; without one, 0. An epoch has ceil(ceil(row_count / batch_size) / accumulation_steps).
    */
   int64_t schedule_updates;
   /** The updates at the beginning in which the learning rate rises to its full value. */
@@ -325,9 +325,9 @@ typedef struct umbo_trainer_options {
  *   until the trainer and all handles that it gave are released; only the trainer writes them.
  * @param[in] options `options` may be NULL.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, in the way of
- *   another one or without whole rows; two arrays of one name; options out of range, or that
- *   exclude each other.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, overlaps another
+ *   one, or has a `count` that `row_length` does not divide; two arrays of one name; options out
+ *   of range, or that exclude each other.
  * - UMBO_STATUS_UNIMPLEMENTED: a strategy with GPUs; `accumulation_steps` with `replicas_in_sync`
  *   over several ranks.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a replica's callback, or in a strategy's scope.
@@ -363,7 +363,7 @@ typedef struct umbo_trainer_info {
   int64_t epoch_count;
   /** How many steps have taken effect, of epochs and of umbo_trainer_step(). */
   int64_t step_count;
-  /** How many steps of the epoch that has ended early took effect; 0: none has. */
+  /** How many steps took effect in an epoch that has ended early and is to be continued; else 0. */
   int64_t epoch_step_count;
 } umbo_trainer_info;
 
@@ -441,8 +441,9 @@ static inline void umbo_trainer_release(const umbo_trainer *trainer) {
  * - What `learn` returned; the message names the step, the replica and the rows.
  * - UMBO_STATUS_INVALID_ARGUMENT: a number out of range; or a gradient that is not finite, with
  *   `global_clip_norm`.
- * - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late:
- *   umbo_strategy_synchronize() of umbo_trainer_strategy() waits for it.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or while a callback of an earlier step, which
+ *   ran out of time, has not returned: umbo_strategy_synchronize() of umbo_trainer_strategy()
+ *   waits for it.
  * - UMBO_STATUS_CANCELLED: an interrupt, after which the training is in `interrupt_path`; or the
  *   token of `cancellation`.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: `timeout_seconds` are over.
@@ -497,7 +498,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_evaluate(
  *
  * @param[in] learning_rate Finite and 0 or more; for FTRL, which divides by it, more than 0.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: another number.
+ * - UMBO_STATUS_INVALID_ARGUMENT: the rate is not such a number.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a step.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_set_learning_rate(

@@ -7,8 +7,8 @@
  * @brief Values: what is passed to runs and comes back from them.
  *
  * A value is a tensor, a variable, a per-replica value (one component for each replica), indexed
- * slices (some rows of a tensor), or a tuple or struct of values. A value of values is a nest. A
- * value is never changed, and keeps what it is made of.
+ * slices (some rows of a tensor; a row-sparse value), or a tuple, list or struct of values, which
+ * is a nest. A value is never changed, and keeps what it is made of.
  *
  * Threads: all functions are *concurrent*, also on one value.
  *

@@ -58,8 +58,8 @@ pub struct umbo_trainer_options {
     pub learning_rate: f64,
     /// How the learning rate falls to 0: "linear" or "cosine". NULL: it stays.
     pub schedule: *const c_char,
-    /// The updates of the whole training, after which a rate that falls is 0; 0 if it stays. An
-    /// epoch has ceil(ceil(row_count / batch_size) / accumulation_steps) of them.
+    /// The number of updates of the whole training, after which a `schedule` has let the rate fall
+    /// to 0; without one, 0. An epoch has ceil(ceil(row_count / batch_size) / accumulation_steps).
     pub schedule_updates: i64,
     /// The updates at the beginning in which the learning rate rises to its full value.
     pub warmup_updates: i64,
@@ -133,9 +133,9 @@ pub struct umbo_trainer_options {
 ///   until the trainer and all handles that it gave are released; only the trainer writes them.
 /// @param[in] options `options` may be NULL.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, in the way of
-///   another one or without whole rows; two arrays of one name; options out of range, or that
-///   exclude each other.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, overlaps another
+///   one, or has a `count` that `row_length` does not divide; two arrays of one name; options out
+///   of range, or that exclude each other.
 /// - UMBO_STATUS_UNIMPLEMENTED: a strategy with GPUs; `accumulation_steps` with `replicas_in_sync`
 ///   over several ranks.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a replica's callback, or in a strategy's scope.

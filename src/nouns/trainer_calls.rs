@@ -17,8 +17,9 @@ use crate::nouns::trainer_rows::learn_function;
 /// - What `learn` returned; the message names the step, the replica and the rows.
 /// - UMBO_STATUS_INVALID_ARGUMENT: a number out of range; or a gradient that is not finite, with
 ///   `global_clip_norm`.
-/// - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or after one of whose callbacks is late:
-///   umbo_strategy_synchronize() of umbo_trainer_strategy() waits for it.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a step, or while a callback of an earlier step, which
+///   ran out of time, has not returned: umbo_strategy_synchronize() of umbo_trainer_strategy()
+///   waits for it.
 /// - UMBO_STATUS_CANCELLED: an interrupt, after which the training is in `interrupt_path`; or the
 ///   token of `cancellation`.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED: `timeout_seconds` are over.
@@ -109,7 +110,7 @@ pub fn umbo_trainer_evaluate(
 ///
 /// @param[in] learning_rate Finite and 0 or more; for FTRL, which divides by it, more than 0.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: another number.
+/// - UMBO_STATUS_INVALID_ARGUMENT: the rate is not such a number.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a step.
 #[c_call(get(trainer))]
 pub fn umbo_trainer_set_learning_rate(trainer: *mut umbo_trainer, learning_rate: f64) {

@@ -13,7 +13,7 @@ pub struct umbo_trainer_info {
     pub epoch_count: i64,
     /// How many steps have taken effect, of epochs and of umbo_trainer_step().
     pub step_count: i64,
-    /// How many steps of the epoch that has ended early took effect; 0: none has.
+    /// How many steps took effect in an epoch that has ended early and is to be continued; else 0.
     pub epoch_step_count: i64,
 }
 

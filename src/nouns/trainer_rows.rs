@@ -65,8 +65,8 @@ pub struct umbo_rows {
     /// `replicas_in_sync` is more than `replicas`. No two calls have the same at a time.
     pub replica_id: i32,
     /// How many threads of its own the function may use: the replica's share of the processors, for
-    /// an engine or a loop with OpenMP. Always 1 with `replicas_in_sync`, since sums of other
-    /// numbers of threads have other bits.
+    /// an engine or a loop with OpenMP. Always 1 with `replicas_in_sync`, since a sum by another
+    /// number of threads is rounded otherwise.
     pub thread_count: i64,
     /// The replica's context, for all functions that take one: umbo_replica_context_random_key()
     /// for random numbers that do not depend on the number of replicas,
@@ -121,8 +121,8 @@ pub(crate) type LearnFn = unsafe extern "C-unwind" fn(
     *mut f64,
 ) -> umbo_status;
 
-/// The call that umbo_rows_gradient_row() makes, and nobody else: for a row that is new in this
-/// call, and for an error.
+/// For umbo_rows_gradient_row() alone, which calls it for a row that is new in this call, and for
+/// an error.
 #[c_call(usually(is_usual_row), out(gradient), index(array))]
 pub fn umbo_rows_new_gradient_row(
     rows: *const umbo_rows,
@@ -162,7 +162,7 @@ unsafe fn is_usual_row(
 /// @param[in] rows What the function that calls got.
 /// @param[in] weight Finite and 0 or more. With 0 what the call has added is left out; if all
 ///   weights of a step are 0, it changes no array, and its loss is NaN.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another weight.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the weight is negative or not finite.
 ///   UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or on another thread.
 #[c_call()]
 pub fn umbo_rows_weigh(rows: *const umbo_rows, weight: f64) {

@@ -52,7 +52,7 @@ fn current_view(
 /// @param[out] view In a callback valid until it returns or the variable is written; outside of
 ///   runs until the variable is written or released.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: another type.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of these.
 /// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context of this thread.
 ///
 /// In a callback the view is on the replica's device and shows what the step has written so far. A
