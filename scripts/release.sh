@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes the sources those of a release: writes its day into CHANGELOG.md and README.md, and freezes headers and examples.
+# Makes the sources those of a release: writes its day into CHANGELOG.md and README.md, and freezes headers, examples, and the names
+# and versions of the functions.
 #
 #   scripts/release.sh YYYY-MM-DD
-#   scripts/release.sh --freeze ARCHIVE   only archives the headers and the examples
+#   scripts/release.sh --freeze ARCHIVE   only archives these
 #
-# From then on `ctest -R abi.released` compiles those examples with those headers, and runs them with the library as it is.
+# From then on `ctest -R abi.released` compiles and links those examples as they were then, and runs them with the library as it is.
 # The rest is for people: `make test-all`, `make dist`, a commit and a tag.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +14,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # freeze ARCHIVE: the same sources give the same bytes.
 freeze() {
   tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=u,go-w --mtime=@0 -c \
-    include/umbo/*.h include/umbo/inline/*.h c_examples/*.c | xz -9 >"$1"
+    include/umbo/*.h include/umbo/inline/*.h c_examples/*.c cmake/umbo.map tests/abi/symbols.txt tests/abi/experimental.txt | xz -9 >"$1"
 }
 
 if [ "${1:-}" = --freeze ]; then
