@@ -29,12 +29,12 @@ c++ -std=c++17 -O2 "$work/first.cpp" -o "$work/first" -I"$prefix/include" -L"$pr
 UMBO_TRACE=$work/step.json "$work/first"
 "$umbo" trace "$work/step.json" --plot "$pictures/step.svg"
 
-echo "==== A trace, of batches so small that its report has something to say"
+echo "==== A trace after the first steps, of batches so small that its report has something to say"
 UMBO_TRACE=$work/trace.json with_kernels "$built/c_examples/03_train_fashion_mnist" --epochs 1 --batch-size 16 ${DATA:-}
-"$umbo" trace "$work/trace.json" --html "$work/trace.html" --most 400
+"$umbo" trace "$work/trace.json" --html "$work/trace.html" --from 100 --most 110
 browser=$(command -v chromium-headless-shell || command -v chromium || true)
 if [ -n "$browser" ]; then
-  "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,560 \
+  "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,480 \
     --user-data-dir="$work/profile" --virtual-time-budget=5000 --screenshot="$pictures/trace.png" "file://$PWD/$work/trace.html" \
     >/dev/null 2>&1
   echo "$pictures/trace.png"

@@ -291,6 +291,10 @@ fn unusable_trace_commands_are_refused() {
             &["trace", "a.json", "--html", "b.html", "--step", "3"],
             "give --plot",
         ),
+        (
+            &["trace", "a.json", "--plot", "b.svg", "--from", "3"],
+            "give --html",
+        ),
         (&["trace", "a.json", "b.json"], "b.json"),
     ] {
         let refused = umbo(arguments);

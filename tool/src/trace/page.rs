@@ -1,27 +1,36 @@
 //! The page: a frame, and the trace as data that is drawn in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
 use super::file::{Row, Trace};
 
-/// A page that shows the earliest `most` spans of a trace.
-pub fn page(title: &str, trace: &Trace, report: &str, most: usize) -> String {
-    let data = data(title, trace, report, most).to_string();
+/// A page that shows the earliest `most` spans of a trace that began at `from` or later, and the
+/// number of its rows.
+pub fn page(title: &str, trace: &Trace, report: &str, from: u64, most: usize) -> (String, usize) {
+    let data = data(title, trace, report, from, most);
+    let rows = data["rows"].as_array().map_or(0, Vec::len);
+    let data = data.to_string();
     // No text in the script may end the script, whatever the names of spans are.
     let data = data.replace('<', "\\u003c").replace("\u{2028}", "\\u2028");
-    include_str!("page.html")
+    let page = include_str!("page.html")
         .replace("/*STYLE*/", include_str!("page.css"))
         .replace("/*SCRIPT*/", include_str!("page.js"))
-        .replace("/*DATA*/", &data)
+        .replace("/*DATA*/", &data);
+    (page, rows)
 }
 
-fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Value {
-    let order = first_spans(trace, most);
+fn data(title: &str, trace: &Trace, report: &str, from: u64, most: usize) -> serde_json::Value {
+    let mut order = spans_from(trace, from);
+    let left_out = order.len().saturating_sub(most);
+    order.truncate(most);
     let begin = order.first().map_or(0, |&at| trace.spans[at].start);
 
+    let shown = order.iter().map(|&at| &trace.spans[at]);
+    let threads: BTreeSet<(u64, u64)> = shown.map(|span| (span.process, span.thread)).collect();
     let mut rows: Vec<&Row> = trace.rows.iter().collect();
+    rows.retain(|row| threads.contains(&(row.process, row.thread)));
     rows.sort_by_key(|row| (row.process, row.order, row.thread));
     let of_thread: BTreeMap<(u64, u64), usize> = rows
         .iter()
@@ -69,7 +78,7 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     json!({
         "title": title,
         "report": report,
-        "left_out": trace.spans.len() - order.len(),
+        "left_out": left_out,
         "rows": rows.iter().map(|row| label(row)).collect::<Vec<_>>(),
         "names": by_number,
         "spans": spans,
@@ -77,17 +86,17 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     })
 }
 
-/// The first spans, in the order of their beginnings; of those that begin together the longest
-/// comes first, because it is around the others.
-fn first_spans(trace: &Trace, most: usize) -> Vec<usize> {
+/// The spans from a time on, in the order of their beginnings; of those that begin together the
+/// longest comes first, because it is around the others.
+fn spans_from(trace: &Trace, from: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..trace.spans.len()).collect();
+    order.retain(|&at| trace.spans[at].start >= from);
     order.sort_by_key(|&at| {
         (
             trace.spans[at].start,
             std::cmp::Reverse(trace.spans[at].duration),
         )
     });
-    order.truncate(most);
     order
 }
 
@@ -145,7 +154,7 @@ mod tests {
 
     #[test]
     fn spans_know_row_and_depth() {
-        let data = data("t", &trace(), "", 10);
+        let data = data("t", &trace(), "", 0, 10);
         assert_eq!(data["rows"], json!(["replica 0", "replica 1"]));
         let spans = data["spans"].as_array().unwrap();
         assert_eq!(spans[0], json!([1, 0, 0, 500, 0, null, null]));
@@ -154,8 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn a_page_from_a_step_on_has_no_rows_without_spans() {
+        let data = data("t", &trace(), "", 1101, 10);
+        assert_eq!(data["rows"], json!(["replica 1"]));
+        assert_eq!(data["spans"], json!([[0, 0, 0, 100, 0, null, null]]));
+        assert_eq!(data["left_out"], 0);
+    }
+
+    #[test]
     fn names_cannot_end_the_script_and_too_much_is_left_out() {
-        let page = page("t", &trace(), "<i>", 2);
+        let (page, rows) = page("t", &trace(), "<i>", 0, 2);
+        assert_eq!(rows, 2);
         assert_eq!(page.matches("</script>").count(), 2);
         assert!(!page.contains("<b>") && !page.contains("<i>"));
         assert!(page.contains("\"left_out\":1"), "{page}");

@@ -31,9 +31,19 @@ pub struct Picture {
     pub lanes: Vec<Lane>,
 }
 
+/// The step with this number.
+pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
+    Ok(around(trace, find(trace, number)?))
+}
+
+/// The time at which the step with this number begins: the end of the step before it.
+pub fn begin(trace: &Trace, number: u64) -> Result<u64, String> {
+    Ok(begin_of(trace, find(trace, Some(number))?))
+}
+
 /// The step with this number. Without a number, it is the step with the median time, of the
 /// strategy with the most steps.
-pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
+fn find(trace: &Trace, number: Option<u64>) -> Result<&Span, String> {
     let all: Vec<&Span> = trace
         .spans
         .iter()
@@ -46,22 +56,22 @@ pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
         .into_iter()
         .filter(|span| span.number("strategy") == strategy)
         .collect();
-    let step = match number {
-        Some(number) => *steps
+    match number {
+        Some(number) => steps
             .iter()
             .find(|span| span.number("step") == number)
+            .copied()
             .ok_or_else(|| {
                 let numbers = || steps.iter().map(|span| span.number("step"));
                 let first = numbers().min().unwrap_or(0);
                 let last = numbers().max().unwrap_or(0);
                 format!("it has no step {number} of strategy {strategy}; it has {first} to {last}")
-            })?,
+            }),
         None => {
             steps.sort_by_key(|span| span.duration);
-            steps[steps.len() / 2]
+            Ok(steps[steps.len() / 2])
         }
-    };
-    Ok(around(trace, step))
+    }
 }
 
 fn most_frequent(numbers: impl Iterator<Item = u64>) -> Option<u64> {
@@ -77,15 +87,19 @@ fn end_of(span: &Span) -> u64 {
     span.start + span.duration
 }
 
-fn around(trace: &Trace, step: &Span) -> Picture {
-    let end = end_of(step);
+fn begin_of(trace: &Trace, step: &Span) -> u64 {
     // A step includes the time of its thread since the step before, but at most as much time as the
     // step itself takes.
     let before = trace.spans.iter().filter(|span| {
         span.category == "step" && span.thread == step.thread && end_of(span) <= step.start
     });
     let earliest = step.start.saturating_sub(step.duration);
-    let begin = before.map(end_of).max().unwrap_or(0).max(earliest);
+    before.map(end_of).max().unwrap_or(0).max(earliest)
+}
+
+fn around(trace: &Trace, step: &Span) -> Picture {
+    let end = end_of(step);
+    let begin = begin_of(trace, step);
     let mut rows: Vec<&Row> = trace
         .rows
         .iter()
@@ -424,6 +438,7 @@ mod tests {
     #[test]
     fn missing_steps_are_named() {
         let refused = picture(&trace(), Some(9)).unwrap_err();
+        assert_eq!(begin(&trace(), 9), Err(refused.clone()));
         assert!(
             refused.contains("no step 9") && refused.contains("1 to 3"),
             "{refused}"
