@@ -408,6 +408,7 @@ mod tests {
     fn a_step_is_shown_from_the_end_of_the_one_before() {
         let picture = picture(&trace(), Some(3)).unwrap();
         assert_eq!((picture.number, picture.length), (3, 400.0));
+        assert_eq!(begin(&trace(), 3), Ok(2300));
         let shown: Vec<(&str, usize)> = picture
             .lanes
             .iter()
