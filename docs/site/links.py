@@ -56,6 +56,8 @@ for number in range(0, len(pieces), 2):
         if not (heading := HEADING.fullmatch(line)):
             continue
         is_title = len(heading[1]) == 1
+        # Doxygen shows the marks of code in a heading as they are.
+        lines[at] = line.replace("`", "")
         name = page(document) if is_title else named(document, anchor(heading[2]))
         if name not in seen and name != "index":
             lines[at] += f" {{#{name}}}"
