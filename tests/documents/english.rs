@@ -31,7 +31,7 @@ const PHRASES: [&str; 15] = [
 ];
 
 /// Phrases that stand on no page that users read. Sources may have them.
-const ON_PAGES: [&str; 20] = [
+const ON_PAGES: [&str; 25] = [
     // Bit-identical.
     "same bits",
     "the bits of",
@@ -47,6 +47,13 @@ const ON_PAGES: [&str; 20] = [
     // Past its end.
     "behind its end",
     "behind the end",
+    // After.
+    "behind the other",
+    "behind the others",
+    "behind them",
+    // It costs more, or is up to you.
+    "dearer",
+    "you answer",
     // It deadlocks, or has no limit.
     " for ever",
     "in a circle",
