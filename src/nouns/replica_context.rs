@@ -52,34 +52,52 @@ pub(crate) fn call_replica(
         *mut *mut umbo_value,
     ) -> umbo_status,
 ) -> Result<Option<Value>> {
-    let loans = &attachment(context)?.loan;
-    let (ctx, args) = {
-        let mut kept = loans.lock();
-        if kept.is_none() {
-            let context = LentHandle::new()?;
-            let arguments = LentHandle::new()?;
-            *kept = Some(CallbackHandles {
-                context,
-                arguments,
-                handle: 0,
-                shell: Value::nothing(),
-            });
-        }
-        let loan = kept
-            .as_mut()
-            .ok_or_else(|| Error::Internal("a loan was not kept".into()))?;
+    let lend_arguments = |loan: &mut CallbackHandles| {
         let mut part = std::mem::replace(&mut loan.shell, Value::nothing());
-        let args = match context.arguments_into(&mut part)? {
-            true => loan.arguments.lend(part)?,
-            false => ptr::null_mut(),
-        };
-        // SAFETY: it is withdrawn before `context` goes, also if the callback unwinds.
-        let ctx = loan.context.lend(unsafe { context.lent() })?;
-        loan.handle = ctx.addr();
-        (ctx, args)
+        match context.arguments_into(&mut part)? {
+            true => loan.arguments.lend(part),
+            false => Ok(ptr::null_mut()),
+        }
     };
-    let _lent = UntilReturn(loans);
+    let (ctx, args, _lent) = lend(context, lend_arguments)?;
     stored("result", |result| function(ctx, args, result))
+}
+
+/// Calls a function in a replica's callback with a handle to the context.
+pub(crate) fn call_in_context(
+    context: &ReplicaContext,
+    function: impl FnOnce(*mut umbo_replica_context) -> umbo_status,
+) -> Result<()> {
+    let (ctx, (), _lent) = lend(context, |_| Ok(()))?;
+    callback::run(|| function(ctx))
+}
+
+/// Lends a handle to `context`, and what `lend_more` lends, until the callback returns.
+fn lend<T>(
+    context: &ReplicaContext,
+    lend_more: impl FnOnce(&mut CallbackHandles) -> Result<T>,
+) -> Result<(*mut umbo_replica_context, T, UntilReturn<'_>)> {
+    let loans = &attachment(context)?.loan;
+    let mut kept = loans.lock();
+    if kept.is_none() {
+        let context = LentHandle::new()?;
+        let arguments = LentHandle::new()?;
+        *kept = Some(CallbackHandles {
+            context,
+            arguments,
+            handle: 0,
+            shell: Value::nothing(),
+        });
+    }
+    let loan = kept
+        .as_mut()
+        .ok_or_else(|| Error::Internal("a loan was not kept".into()))?;
+    let more = lend_more(loan)?;
+    // SAFETY: it is withdrawn before `context` goes, also if the callback unwinds.
+    let ctx = loan.context.lend(unsafe { context.lent() })?;
+    loan.handle = ctx.addr();
+    drop(kept);
+    Ok((ctx, more, UntilReturn(loans)))
 }
 
 /// Takes back what is lent to a callback, when that has returned.

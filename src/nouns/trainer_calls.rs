@@ -1,7 +1,7 @@
 //! The calls of a trainer: epochs, steps, evaluations, saving and restoring.
 
 use crate::machinery::prelude::*;
-use crate::nouns::trainer_rows::learn_function;
+use crate::nouns::trainer_rows::{learn_function, owned_learn};
 
 /// Trains over the rows 0 to `row_count` less one, once, in batches. Each epoch has another order,
 /// which depends on `seed` and the number of the epoch alone.
@@ -45,7 +45,7 @@ pub fn umbo_trainer_epoch(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    loss.write(trainer.epoch(row_count, batch_size, &learn_function(learn, user_data))?);
+    loss.write(trainer.epoch(row_count, batch_size, &owned_learn(learn, user_data))?);
 }
 
 /// Trains one batch: the rows from `first_row` on, whatever a program with its own input means by
@@ -73,7 +73,9 @@ pub fn umbo_trainer_step(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    loss.write(trainer.step(first_row, row_count, &learn_function(learn, user_data))?);
+    let owned = || owned_learn(learn, user_data);
+    let learn = learn_function(learn, user_data);
+    loss.write(trainer.step(first_row, row_count, &learn, &owned)?);
 }
 
 /// Calls a function for the rows 0 to `row_count` less one, in order, in batches on all replicas,
@@ -102,7 +104,7 @@ pub fn umbo_trainer_evaluate(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    loss.write(trainer.evaluate(row_count, batch_size, &learn_function(learn, user_data))?);
+    loss.write(trainer.evaluate(row_count, batch_size, &owned_learn(learn, user_data))?);
 }
 
 /// Sets the learning rate from the next update on, such as before each step or epoch, and ends the

@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use crate::machinery::prelude::*;
-use crate::nouns::replica_context::call_replica;
+use crate::nouns::replica_context::call_in_context;
 use umbo_core::optimizer::GradientMode;
 use umbo_core::strategy::variables::{current_copy, refreshed_copy};
 use umbo_core::training::trainer::call::{gradient_row, usual_gradient_row, weigh};
@@ -210,11 +210,19 @@ impl<P: Copy, const FEW: usize> Pointers<P, FEW> {
     }
 }
 
+/// As [`learn_function`], for a call that keeps it.
+pub(crate) fn owned_learn(function: LearnFn, user_data: *mut c_void) -> Arc<Learn> {
+    Arc::new(learn_function(function, user_data))
+}
+
 /// The program's function, with its user data, as the core calls it.
-pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> Arc<Learn> {
+pub(crate) fn learn_function(
+    function: LearnFn,
+    user_data: *mut c_void,
+) -> impl Fn(&RowsOfReplica<'_>) -> Result<f64> + Send + Sync {
     // The caller keeps the user data, also for calls that end later.
     let user_data = UserData::kept(user_data);
-    Arc::new(move |rows: &RowsOfReplica<'_>| {
+    move |rows: &RowsOfReplica<'_>| {
         let context = rows.context;
         let count = rows.variables.len();
         let mut weights = Pointers::<*const f32, 8>::new(count, ptr::null());
@@ -254,15 +262,15 @@ pub(crate) fn learn_function(function: LearnFn, user_data: *mut c_void) -> Arc<L
                 false => ptr::null(),
             },
         };
-        let result = call_replica(context, |ctx, _, _| {
+        let result = call_in_context(context, |ctx| {
             shown.context = ctx;
             let (shown, loss) = (&raw const shown, &raw mut loss);
             // SAFETY: the caller gives a function of this type and its user data; the rest lives
             // until the function returns.
             unsafe { function(shown, weights[0], gradients[0], user_data.pointer(), loss) }
         });
-        result.map(|_| loss)
-    })
+        result.map(|()| loss)
+    }
 }
 
 /// The address of an array's weights for a replica.

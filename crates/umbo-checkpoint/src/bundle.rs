@@ -11,6 +11,7 @@ use crate::metadata::SavedObject;
 use crate::mismatch::refuse;
 pub use crate::numbers::Number;
 pub use crate::objects::iterator::SavedIterator;
+pub use crate::objects::number::Counter;
 use crate::objects::number::NumberCell;
 pub use crate::objects::tensor::CallersTensor;
 use crate::reader::CheckpointFile;
@@ -109,11 +110,16 @@ impl Checkpoint {
             .as_ref()
             .and_then(|object| object.number())
             .map(|cell| *cell.lock());
-        number.ok_or_else(|| {
-            Error::NotFound(format!(
-                "name: no number '{name}' was set in this checkpoint"
-            ))
-        })
+        number.ok_or_else(|| no_number(name))
+    }
+
+    /// The place of a number that was set, for who reads and sets it in every step. It is the
+    /// number's place for as long as the checkpoint lives.
+    ///
+    /// NOT_FOUND: no such number.
+    pub fn counter(&self, name: &str) -> Result<Counter> {
+        let object = self.entry(name).filter(|object| object.number().is_some());
+        object.map(Counter).ok_or_else(|| no_number(name))
     }
 
     /// The object with this name.
@@ -284,6 +290,12 @@ impl std::fmt::Debug for Checkpoint {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "checkpoint of strategy {}", self.strategy.id())
     }
+}
+
+fn no_number(name: &str) -> Error {
+    Error::NotFound(format!(
+        "name: no number '{name}' was set in this checkpoint"
+    ))
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -58,7 +58,7 @@ pub mod weight_export;
 pub mod weight_files;
 mod writer;
 
-pub use bundle::{CallersTensor, Checkpoint, Number, SavedIterator};
+pub use bundle::{CallersTensor, Checkpoint, Counter, Number, SavedIterator};
 pub use manager::Manager;
 pub use manager_options::ManagerOptions;
 pub use objects::string::LONGEST_STRING;

@@ -135,6 +135,9 @@ impl Piece {
             if byte >= whole.end || self.elements == 0 {
                 return self.elements;
             }
+            if byte <= whole.start {
+                return 0;
+            }
             let bytes = byte.saturating_sub(whole.start) as u128;
             let element = (bytes * self.elements as u128 / whole.len() as u128) as usize;
             element - element % self.block

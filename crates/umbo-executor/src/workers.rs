@@ -170,6 +170,9 @@ fn enter(items: usize, block: usize, bytes: usize, most: usize, body: &Body<'_>)
     if items == 0 {
         return;
     }
+    if bytes < INLINE_BYTES {
+        return body(0, 0..items);
+    }
     match EnteredWorkers::new(bytes, most.min(items.div_ceil(block))) {
         Some(entered) => entered.dispatch(items, block, bytes, body),
         None => alone(bytes, || body(0, 0..items)),
@@ -178,7 +181,7 @@ fn enter(items: usize, block: usize, bytes: usize, most: usize, body: &Body<'_>)
 
 /// Does the whole operation on this thread.
 fn alone(bytes: usize, work: impl FnOnce()) {
-    if bytes < INLINE_BYTES || count() == 1 {
+    if count() == 1 {
         return work();
     }
     let start = Instant::now();

@@ -238,21 +238,21 @@ impl Layout {
         if self.shape.elements() == 0 {
             return false;
         }
-        let mut axes = [(0isize, 0usize); MAX_RANK];
-        let mut count = 0;
-        for (&stride, &size) in self.strides().iter().zip(self.shape.iter()) {
-            if size > 1 {
-                axes[count] = (stride, size);
-                count += 1;
-            }
+        let axes = self
+            .strides()
+            .iter()
+            .copied()
+            .zip(self.shape.iter().copied());
+        // Most layouts are in that order from the last axis to the first.
+        if !may_share(axes.clone().rev()) {
+            return false;
         }
-        axes[..count].sort_unstable();
-        let mut reach = 0isize;
-        axes[..count].iter().any(|&(stride, size)| {
-            let overlaps = stride <= reach;
-            reach += stride * (size as isize - 1);
-            overlaps
-        })
+        let mut in_order = [(0, 1); MAX_RANK];
+        for (place, axis) in in_order.iter_mut().zip(axes.filter(|axis| axis.1 > 1)) {
+            *place = axis;
+        }
+        in_order.sort_unstable();
+        may_share(in_order.into_iter())
     }
 
     /// Takes every `step`-th position along `axis`, from `start` to before `stop`. Returns the
@@ -310,4 +310,15 @@ impl Layout {
         }
         Ok(layout)
     }
+}
+
+/// Whether positions of these axes, of which each has a stride and a size, may share an element: one
+/// does not step past everything that the axes before it reach.
+fn may_share(axes: impl Iterator<Item = (isize, usize)>) -> bool {
+    let mut reach = 0;
+    axes.filter(|&(_, size)| size > 1).any(|(stride, size)| {
+        let overlaps = stride <= reach;
+        reach += stride * (size as isize - 1);
+        overlaps
+    })
 }

@@ -34,7 +34,7 @@ pub mod step;
 pub mod values;
 pub mod variables;
 
-pub use setup::central_storage::Strategy;
+pub use setup::central_storage::{Strategy, WeakStrategy};
 pub use setup::options::{Options, replicas_on_all_processors};
 pub use step::measuring::StepReport;
 pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, TrialObserver};

@@ -175,9 +175,11 @@ pub(super) fn keep(error: Error) -> umbo_status {
     status
 }
 
-/// Forgets the thread's last error.
+/// Forgets the thread's last error. Usually there is none.
 pub(crate) fn clear() {
-    drop(replace(None));
+    if last(|_| ()).is_some() {
+        drop(replace(None));
+    }
 }
 
 /// Why a callback failed that has just returned `code` on this thread: the thread's last error,

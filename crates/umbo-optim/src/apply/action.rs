@@ -18,7 +18,7 @@ use crate::gradients::lifecycle::check_finite;
 use crate::gradients::row_sums::Summing;
 use crate::rules::check_not_negative;
 use crate::state::Optimizer;
-use crate::state::memory::OptimizerMemory;
+use crate::state::memory::{OptimizerMemory, RateSource};
 use crate::state::settings::{NonFinite, Settings};
 use umbo_base::error::{Error, Result};
 use umbo_kernels::update::weighted_sum::Clipping;
@@ -86,7 +86,11 @@ impl ApplyAction {
 
     /// The part of `prepare` after the gradients were claimed. If it fails, its changes are undone,
     /// and nobody sees them.
-    fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<PreparedApply> {
+    fn prepare_claimed(
+        &self,
+        contributions: Contributions<'_>,
+        schedule: Option<DueRate>,
+    ) -> Result<PreparedApply> {
         let step = contributions.step;
         let runs = contributions.runs();
         let (all_runs, total_weight) = self.gradients.accumulation().with(contributions);
@@ -104,14 +108,12 @@ impl ApplyAction {
             .map_or(total_weight, Exchange::total_weight);
         check_finite(total_weight, "the weights of all ranks")?;
         // The schedule is the caller's function: no lock is held.
-        let learning_rate = if updates && total_weight > 0.0 {
-            self.scheduled_rate()?
-        } else {
-            0.0
-        };
+        let due = schedule.filter(|_| updates && total_weight > 0.0);
+        let scheduled = due.map(|due| due.rate()).transpose()?;
 
         let launcher = launcher_of(self.gradients.variables())?;
         let state = &mut *self.optimizer.lock();
+        let learning_rate = scheduled.unwrap_or(state.learning_rate);
         let unscale = 1.0 / state.loss_scale_of(step);
         let mut work = state.take_work();
         let mut apply = Preparation {
@@ -140,6 +142,7 @@ impl ApplyAction {
             }
         };
         state.pending += outcome.updates();
+        state.remember(&self.gradients);
         Ok(PreparedApply {
             step,
             runs,
@@ -279,27 +282,6 @@ impl ApplyAction {
         }
     }
 
-    fn scheduled_rate(&self) -> Result<f64> {
-        let state = self.optimizer.lock();
-        // Those that wait for the same commit point come before this one.
-        let schedule = state.schedule.clone();
-        let iterations = state.iterations + state.pending;
-        let constant = state.learning_rate;
-        drop(state);
-        let Some(schedule) = schedule else {
-            return Ok(constant);
-        };
-        let learning_rate = schedule.rate(iterations)?;
-        if check_not_negative("learning_rate", learning_rate).is_err() {
-            return Err(invalid!(
-                "learning_rate",
-                "the schedule gave {learning_rate} for update {iterations}; it must be finite and \
-                 at least 0. Nothing was changed"
-            ));
-        }
-        Ok(learning_rate)
-    }
-
     /// Whether norm or finiteness of the gradients matter.
     fn measures(&self, state: &OptimizerMemory) -> bool {
         self.options.measure_norm
@@ -341,10 +323,44 @@ impl ApplyAction {
     }
 }
 
+/// The learning rate that a schedule is about to give.
+struct DueRate {
+    schedule: RateSource,
+    /// The updates before this one.
+    iterations: u64,
+}
+
+impl DueRate {
+    /// That of the next update; `None` without a schedule.
+    fn of(state: &OptimizerMemory) -> Option<DueRate> {
+        Some(DueRate {
+            schedule: state.schedule.clone()?,
+            // Those that wait for the same commit point come before this one.
+            iterations: state.iterations + state.pending,
+        })
+    }
+
+    fn rate(&self) -> Result<f64> {
+        let iterations = self.iterations;
+        let learning_rate = self.schedule.rate(iterations)?;
+        if check_not_negative("learning_rate", learning_rate).is_err() {
+            return Err(invalid!(
+                "learning_rate",
+                "the schedule gave {learning_rate} for update {iterations}; it must be finite and \
+                 at least 0. Nothing was changed"
+            ));
+        }
+        Ok(learning_rate)
+    }
+}
+
 impl CommitAction for ApplyAction {
     fn prepare(&mut self) -> Result<()> {
         check_same_strategy(&self.optimizer, &self.gradients)?;
-        let shows_average = self.optimizer.lock().shows_average;
+        let (shows_average, schedule) = {
+            let state = self.optimizer.lock();
+            (state.shows_average, DueRate::of(&state))
+        };
         self.optimizer
             .check_weights(shows_average, "apply gradients")?;
         let prepared = self
@@ -352,15 +368,12 @@ impl CommitAction for ApplyAction {
             .applicable(self.committing, self.options.flush)
             .and_then(|contributions| Ok((self.gradients.claim()?, contributions)))
             .and_then(|(claim, contributions)| {
-                let prepared = self.prepare_claimed(contributions)?;
+                let prepared = self.prepare_claimed(contributions, schedule)?;
                 claim.keep();
                 Ok(prepared)
             });
         match prepared {
-            Ok(prepared) => {
-                self.optimizer.remember(&self.gradients);
-                self.prepared = Some(prepared);
-            }
+            Ok(prepared) => self.prepared = Some(prepared),
             Err(error) => {
                 self.gradients.step.record_failed_apply();
                 return Err(error);

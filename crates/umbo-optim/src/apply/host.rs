@@ -316,6 +316,9 @@ fn follow_tables(items: &[UpdateGroup], context: UpdateContext<'_>, pieces: &mut
             context.operands(update).0.reading(),
         ))
     };
+    if !items.iter().any(|item| of_table(item).is_some()) {
+        return;
+    }
     pieces.clear();
     for item in items {
         let (elements, bytes) = of_table(item).map_or((0, 0), |(_, weights)| {

@@ -122,8 +122,8 @@ impl ApplyWorkspace {
         let workers = workers::count();
         self.contributions
             .resize_with(self.contributions.len().max(workers), Mutex::default);
-        for contributions in &self.contributions {
-            let mut contributions = contributions.lock();
+        for contributions in &mut self.contributions {
+            let contributions = contributions.get_mut();
             contributions.clear();
             contributions.reserve(replicas);
         }

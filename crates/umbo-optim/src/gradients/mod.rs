@@ -35,8 +35,8 @@ use parking_lot::{Mutex, MutexGuard};
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
 use umbo_kernels::update::chunks::SMALLEST_CHUNK;
-use umbo_strategy::Strategy;
 use umbo_strategy::ranks::Ranks;
+use umbo_strategy::{Strategy, WeakStrategy};
 use umbo_tensor::DType;
 use umbo_tensor::values::variable::Variable;
 
@@ -95,6 +95,7 @@ pub enum GradientMode {
 /// have the same.
 pub struct Gradients {
     strategy: u64,
+    owner: WeakStrategy,
     /// The strategy is strict: it checks callbacks for mistakes.
     is_strict: bool,
     /// A warning was logged about a replica that submitted gradients of which it had written none.
@@ -157,6 +158,10 @@ impl Gradients {
         }
         Ok(Arc::new(Gradients {
             strategy,
+            owner: of_strategy
+                .as_ref()
+                .map(Strategy::downgrade)
+                .unwrap_or_default(),
             is_strict,
             warned: AtomicBool::new(false),
             devices: devices.to_vec(),
@@ -182,7 +187,8 @@ impl Gradients {
     pub(crate) fn ranks(&self) -> Arc<Ranks> {
         static ALONE: LazyLock<Arc<Ranks>> = LazyLock::new(|| Ranks::alone(1));
         let ranks = |strategy: Strategy| Arc::clone(strategy.ranks());
-        Strategy::with_id(self.strategy).map_or_else(|| Arc::clone(&ALONE), ranks)
+        let owner = self.owner.upgrade();
+        owner.map_or_else(|| Arc::clone(&ALONE), ranks)
     }
 
     /// Whether callbacks are checked for mistakes, because the strategy is strict.

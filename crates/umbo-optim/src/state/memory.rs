@@ -151,6 +151,18 @@ impl OptimizerMemory {
         plan.refresh(origin, treatments, follows)
     }
 
+    /// Remembers the gradients that it applies. Allocates nothing for known ones.
+    pub(crate) fn remember(&mut self, gradients: &Arc<Gradients>) {
+        let applied = &mut self.applied;
+        if applied
+            .iter()
+            .all(|known| known.as_ptr() != Arc::as_ptr(gradients))
+        {
+            applied.retain(|known| known.strong_count() > 0);
+            applied.push(Arc::downgrade(gradients));
+        }
+    }
+
     /// Takes the memory for an apply to work in. The apply returns it at its end.
     pub(crate) fn take_work(&mut self) -> Box<ApplyWorkspace> {
         self.works.pop().unwrap_or_default()

@@ -104,18 +104,6 @@ impl Optimizer {
         self.state.lock()
     }
 
-    /// Remembers the gradients that it applies. Allocates nothing for known ones.
-    pub(crate) fn remember(&self, gradients: &Arc<Gradients>) {
-        let applied = &mut self.lock().applied;
-        if applied
-            .iter()
-            .all(|known| known.as_ptr() != Arc::as_ptr(gradients))
-        {
-            applied.retain(|known| known.strong_count() > 0);
-            applied.push(Arc::downgrade(gradients));
-        }
-    }
-
     /// The gradients that it has applied. The caller drops them while it holds no lock, since that
     /// may run the program's code.
     pub fn applied(&self) -> Vec<Arc<Gradients>> {

@@ -173,35 +173,44 @@ pub enum Current {
     Replica(ReplicaContext),
 }
 
+/// [`Current`], borrowed: replicas count no references that they share.
+enum Place<'a> {
+    Default,
+    CrossReplica(&'a Strategy),
+    Replica(&'a ReplicaContext),
+}
+
+/// Calls `inspect` with the context that this thread is in. Contexts stay as they are meanwhile, so
+/// that it must not open or close any.
+fn inspect_current<R>(inspect: impl FnOnce(Place<'_>) -> R) -> R {
+    OWN.with(|contexts| {
+        let frames = contexts.frames.borrow();
+        let chosen = contexts.chosen.borrow();
+        inspect(match frames.iter().rev().find(|frame| frame.is_context()) {
+            // Being in the default strategy's scope is being in no scope.
+            Some(Frame::Scope { strategy, .. }) if strategy.is_default() => Place::Default,
+            Some(Frame::Scope { strategy, .. } | Frame::CrossReplica { strategy, .. }) => {
+                Place::CrossReplica(strategy)
+            }
+            Some(Frame::Replica(context)) => Place::Replica(context),
+            _ => chosen.as_ref().map_or(Place::Default, Place::CrossReplica),
+        })
+    })
+}
+
 /// The context that this thread is in.
 pub fn current() -> Current {
-    let top = inspect_frames(|frames| {
-        frames.iter().rev().find_map(|frame| match frame {
-            // Being in the default strategy's scope is being in no scope.
-            Frame::Scope { strategy, .. } if strategy.is_default() => Some(Current::Default),
-            Frame::Scope { strategy, .. } | Frame::CrossReplica { strategy, .. } => {
-                Some(Current::CrossReplica(strategy.clone()))
-            }
-            Frame::Replica(context) => Some(Current::Replica(context.clone())),
-            Frame::Creator { .. } | Frame::Release { .. } => None,
-        })
-    });
-    top.or_else(|| OWN.with(|contexts| contexts.chosen.borrow().clone().map(Current::CrossReplica)))
-        .unwrap_or(Current::Default)
+    inspect_current(|place| match place {
+        Place::Default => Current::Default,
+        Place::CrossReplica(strategy) => Current::CrossReplica(strategy.clone()),
+        Place::Replica(context) => Current::Replica(context.clone()),
+    })
 }
 
 /// The default device of this thread's tensors: the device of the replica whose callback it is in,
 /// else `CPU:0`.
 pub fn current_device() -> DeviceId {
-    match current() {
-        Current::Replica(context) => context
-            .strategy()
-            .replica_devices()
-            .get(context.replica())
-            .copied()
-            .unwrap_or(DeviceId::HOST),
-        Current::CrossReplica(_) | Current::Default => DeviceId::HOST,
-    }
+    with_current_replica(|context| context.map_or(DeviceId::HOST, ReplicaContext::device))
 }
 
 /// Whether this thread is in a scope of the default strategy.
@@ -217,6 +226,10 @@ pub(crate) fn in_default_scope() -> bool {
 /// replica if it is in one, else all.
 pub(crate) fn creators(strategy: &Strategy) -> CreatorChain {
     inspect_frames(|frames| {
+        let is_creator = |frame: &Frame| matches!(frame, Frame::Creator { .. });
+        if !frames.iter().any(is_creator) {
+            return CreatorChain::default();
+        }
         let mut walk = CreatorWalk::new();
         for frame in frames.iter().rev() {
             let next = match frame {
@@ -252,13 +265,10 @@ pub(crate) fn creators(strategy: &Strategy) -> CreatorChain {
 /// Calls `inspect` with this thread's replica context, borrowed, or with nothing in cross-replica
 /// and default context.
 pub fn with_current_replica<R>(inspect: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
-    // The frames stay borrowed while `inspect` runs, so it must not open or close any.
-    inspect_frames(
-        |frames| match frames.iter().rev().find(|frame| frame.is_context()) {
-            Some(Frame::Replica(context)) => inspect(Some(context)),
-            _ => inspect(None),
-        },
-    )
+    inspect_current(|place| match place {
+        Place::Replica(context) => inspect(Some(context)),
+        Place::Default | Place::CrossReplica(_) => inspect(None),
+    })
 }
 
 /// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed.
@@ -343,10 +353,10 @@ pub fn require_cross_replica(strategy: u64) -> Result<()> {
 
 /// As [`require_cross_replica`]; `remedy` is what a replica's callback should use instead.
 pub(crate) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<()> {
-    match current() {
-        Current::Default => Ok(()),
-        Current::CrossReplica(other) if other.id() == strategy => Ok(()),
-        Current::Replica(context) if context.strategy().id() == strategy => {
+    inspect_current(|place| match place {
+        Place::Default => Ok(()),
+        Place::CrossReplica(other) if other.id() == strategy => Ok(()),
+        Place::Replica(context) if context.strategy().id() == strategy => {
             Err(Error::precondition(format!(
                 "requires being in cross-replica context, but this is replica {}'s callback; use \
                  {remedy}",
@@ -354,7 +364,7 @@ pub(crate) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<
             )))
         }
         _ => Err(mixing()),
-    }
+    })
 }
 
 /// An open scope.

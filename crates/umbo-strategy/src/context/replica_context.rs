@@ -10,6 +10,7 @@ use crate::step::{ReplicaContext, StepRecord};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::strict;
 use umbo_device::DeviceId;
+use umbo_tensor::Tensor;
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
 
@@ -59,6 +60,17 @@ impl ReplicaContext {
         };
         arguments.component_into(self.replica, part)?;
         Ok(true)
+    }
+
+    /// The tensor that is this replica's part of the run's arguments, if they are a tensor or have
+    /// one for each replica. `None` if the run was given none.
+    pub fn argument_tensor(&self) -> Result<Option<Tensor>> {
+        let of_replica = |arguments: &Value| arguments.tensor_of(self.replica).cloned();
+        let found = self.step.as_ref().and_then(|step| {
+            step.with_task(|task| task.arguments.as_ref().map(of_replica))
+                .flatten()
+        });
+        found.transpose()
     }
 
     fn global_arguments(&self) -> Option<Value> {

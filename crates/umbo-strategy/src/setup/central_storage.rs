@@ -39,6 +39,10 @@ pub use super::options::{MAX_REPLICAS, Options};
 #[derive(Clone)]
 pub struct Strategy(Arc<Inner>);
 
+/// A reference to a strategy that does not keep it; the default one leads to none.
+#[derive(Clone, Default)]
+pub struct WeakStrategy(Weak<Inner>);
+
 /// All strategies but the default one: variables know theirs by its number.
 static STRATEGIES: Mutex<BTreeMap<u64, Weak<Inner>>> = Mutex::new(BTreeMap::new());
 
@@ -299,6 +303,11 @@ impl Strategy {
             .map(Strategy)
     }
 
+    /// A reference that does not keep the strategy.
+    pub fn downgrade(&self) -> WeakStrategy {
+        WeakStrategy(Arc::downgrade(&self.0))
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.0
     }
@@ -421,6 +430,13 @@ impl Strategy {
             .iter()
             .map(|(name, _)| name.into())
             .collect()
+    }
+}
+
+impl WeakStrategy {
+    /// The strategy, while it lives. Takes no lock, as [`Strategy::with_id`] does.
+    pub fn upgrade(&self) -> Option<Strategy> {
+        self.0.upgrade().map(Strategy)
     }
 }
 

@@ -136,6 +136,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    #[inline]
     pub fn new(strategy: &Strategy, callback: Callback, arguments: Option<Value>) -> Task {
         Task {
             strategy: strategy.clone(),
@@ -302,6 +303,7 @@ impl StepRecord {
     /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or
     /// left. What replicas have read of the last step is written at the end, without a lock, so
     /// that all of it is taken from them at once.
+    #[inline]
     pub fn open(self: &Arc<Self>, mut task: Task) {
         task.opened = (!task.is_inline()).then(Instant::now);
         let arguments = task.arguments.clone();
@@ -370,6 +372,7 @@ impl StepRecord {
 
     /// Takes out what the step held, after the last callback, so that the record can serve another
     /// step.
+    #[inline]
     pub fn clear(&self) -> Holdings {
         for slot in &self.slots {
             // SAFETY: all callbacks have returned, and this is the one whose turn it is then.

@@ -254,6 +254,7 @@ impl Strategy {
     }
 
     /// Opens the step and has it run to one of its endings.
+    #[inline]
     fn carry_out(&self, record: &Arc<StepRecord>, task: Task) -> StepExit {
         let inline = task.is_inline();
         let limits = task.place.limits.clone();

@@ -2,10 +2,10 @@
 //! them.
 
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use super::creator::CreatorChain;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use umbo_tensor::values::variable::Variable;
 
 /// The outcome of a replica's request for a variable.
@@ -24,6 +24,8 @@ pub(crate) enum Request {
 #[derive(Default)]
 pub(crate) struct Creations {
     state: Mutex<CreationsState>,
+    /// Whether the state may hold anything. It is cleared when all callbacks have returned.
+    used: AtomicBool,
     changed: Condvar,
     /// The number of replicas that wait, so that those who might wake them need not take the lock.
     waiting: AtomicUsize,
@@ -44,7 +46,7 @@ impl Creations {
     /// Prepares for a step of a thread that has these creators around it.
     pub fn open(&self, around: CreatorChain) {
         if !around.is_empty() {
-            self.state.lock().around = around;
+            self.used().around = around;
         }
     }
 
@@ -55,13 +57,23 @@ impl Creations {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        let state = mem::take(&mut *self.state.lock());
-        drop(state);
+        if self.used.load(Ordering::Relaxed) {
+            self.used.store(false, Ordering::Relaxed);
+            let state = mem::take(&mut *self.state.lock());
+            drop(state);
+        }
+    }
+
+    /// The state, which is about to be written.
+    fn used(&self) -> MutexGuard<'_, CreationsState> {
+        let state = self.state.lock();
+        self.used.store(true, Ordering::Relaxed);
+        state
     }
 
     /// Replica 0 has made a variable.
     pub fn announce(&self, name: String, variable: Variable) {
-        self.state.lock().made.push((name, variable));
+        self.used().made.push((name, variable));
         self.changed.notify_all();
     }
 
@@ -111,6 +123,7 @@ impl Creations {
                 .filter(|(made, _)| *made == name)
                 .nth(position);
             if let Some(variable) = made.map(|(_, variable)| variable.clone()) {
+                self.used.store(true, Ordering::Relaxed);
                 state.taken.push((replica, name));
                 break Request::Made(variable);
             }

@@ -123,9 +123,8 @@ impl Caller {
         context: &ReplicaContext,
         is_training: bool,
     ) -> Result<()> {
-        let arguments = context.arguments()?;
-        let batch = arguments.ok_or_else(|| Error::Internal("a step without rows".into()))?;
-        let indices = batch.tensor_of(context.replica())?;
+        let indices = context.argument_tensor()?;
+        let indices = &indices.ok_or_else(|| Error::Internal("a step without rows".into()))?;
         let count = indices.shape()[0];
         if count == 0 {
             return match is_training {

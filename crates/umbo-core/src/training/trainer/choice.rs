@@ -64,10 +64,10 @@ impl Choice {
         }
     }
 
-    /// A step was taken.
-    pub(super) fn count(&mut self) {
+    /// So many steps were taken.
+    pub(super) fn count(&mut self, steps: u64) {
         if let Stage::Measuring(left) = &mut self.stage {
-            *left = left.saturating_sub(1);
+            *left = left.saturating_sub(steps);
         }
     }
 

@@ -214,7 +214,7 @@ impl Trainer {
                     .filter(|&most| self.options.replicas == Replicas::Chosen && most < left),
             };
             let has_ended = self.run_pass(&pass, part, learn)?;
-            self.end_steps()?;
+            self.end_steps(0)?;
             if has_ended {
                 return Ok(());
             }
@@ -256,8 +256,15 @@ impl Trainer {
         self.parts().optimizer.set_learning_rate(rate)
     }
 
-    /// Trains a batch: the rows from `first` on. Returns the mean loss of a row.
-    pub fn step(&self, first: i64, rows: i64, learn: &Arc<Learn>) -> Result<f64> {
+    /// Trains a batch: the rows from `first` on. Returns the mean loss of a row. `owned` makes
+    /// another `learn`, for a step that may end before its callbacks have returned.
+    pub fn step(
+        &self,
+        first: i64,
+        rows: i64,
+        learn: &Learn,
+        owned: &dyn Fn() -> Arc<Learn>,
+    ) -> Result<f64> {
         let is_checked = self.take_turn()?;
         let (parts, _) = self.begin_steps()?;
         let strategy = &parts.strategy;
@@ -266,7 +273,7 @@ impl Trainer {
         let measured = &steps.measured;
         let mut limits = self.limits();
         if CHECK.is_on() && !is_checked.get() {
-            let function = parts.function(learn, true, false, &Arc::default());
+            let function = parts.function(&owned(), true, false, &Arc::default());
             let callback = OwnedCallback::of(function);
             let gradients = Some(parts.gradients());
             equivalence::check_first(strategy, &callback, &mut limits, &batch, gradients)?;
@@ -275,19 +282,18 @@ impl Trainer {
         match limits.is_bounded() {
             false => {
                 let function = |context: &ReplicaContext| {
-                    parts.run_on_replica(context, &**learn, true, true, measured)
+                    parts.run_on_replica(context, learn, true, true, measured)
                 };
                 strategy.run(&function, Some(batch))?
             }
             true => {
-                let function = parts.function(learn, true, true, measured);
+                let function = parts.function(&owned(), true, true, measured);
                 strategy.run_within(function, Some(batch), limits, None)?
             }
         };
-        State::count_step(&parts.checkpoint)?;
+        parts.step_counter.add_one();
         let loss = measured.take_metric("loss").unwrap_or_default();
-        self.parts.write().1.count();
-        self.end_steps()?;
+        self.end_steps(1)?;
         Ok(loss.mean())
     }
 
@@ -298,9 +304,14 @@ impl Trainer {
         Ok((Arc::clone(parts), choice.steps_left()))
     }
 
-    /// Chooses the number of replicas, if enough steps were measured.
-    fn end_steps(&self) -> Result<()> {
-        let Some(choosing) = self.parts.write().1.begin_choosing() else {
+    /// Counts `steps`, and chooses the number of replicas if enough of them were measured.
+    fn end_steps(&self, steps: u64) -> Result<()> {
+        let choosing = {
+            let choice = &mut self.parts.write().1;
+            choice.count(steps);
+            choice.begin_choosing()
+        };
+        let Some(choosing) = choosing else {
             return Ok(());
         };
         let parts = self.parts();
@@ -392,7 +403,7 @@ impl Trainer {
         let ran = epoch.run(&callback, &first, &mut |_, _| {
             part.add(measured.take_metric("loss").unwrap_or_default());
             if is_training {
-                self.parts.write().1.count();
+                self.parts.write().1.count(1);
             }
             if let Some(line) = &mut line {
                 line.show(part);

@@ -10,7 +10,7 @@ use super::state::State;
 use super::step_rows::StepRows;
 use super::{TrainerOptions, update_at_commit};
 use umbo_base::error::{Error, Result};
-use umbo_checkpoint::Checkpoint;
+use umbo_checkpoint::{Checkpoint, Counter};
 use umbo_optim::{Gradients, GradientsOptions, Optimizer, VariableGroup};
 use umbo_strategy::context::metrics::EpochMetrics;
 use umbo_strategy::{ReplicaContext, ReplicaFunction, Strategy};
@@ -52,6 +52,7 @@ pub struct Parts {
     /// The objects that a save saves.
     pub checkpoint: Arc<Checkpoint>,
     pub(super) caller: Caller,
+    pub(super) step_counter: Counter,
     /// The memory of steps outside of an epoch, which the next one uses again.
     pub(super) steps: Mutex<StepMemory>,
 }
@@ -120,6 +121,7 @@ impl Parts {
         Ok(Arc::new(Parts {
             strategy,
             optimizer,
+            step_counter: State::step_counter(&checkpoint)?,
             checkpoint,
             caller,
             steps: Mutex::default(),

@@ -1,7 +1,7 @@
 //! How far a training is, as numbers of its checkpoint.
 
 use umbo_base::error::{Error, Result};
-use umbo_checkpoint::{Checkpoint, Number};
+use umbo_checkpoint::{Checkpoint, Counter, Number};
 use umbo_strategy::context::metrics::Metric;
 
 /// How far a training is. Its checkpoint has these numbers, so that whatever saves or restores that
@@ -78,13 +78,9 @@ impl State {
         Ok(())
     }
 
-    /// Counts a step that belongs to no epoch.
-    pub(super) fn count_step(checkpoint: &Checkpoint) -> Result<()> {
-        let steps = match checkpoint.number(STEPS)? {
-            Number::Integer(steps) => steps.saturating_add(1),
-            Number::Float(_) => 1,
-        };
-        checkpoint.set_number(STEPS, Number::Integer(steps))
+    /// The counter of steps, for those that belong to no epoch.
+    pub(super) fn step_counter(checkpoint: &Checkpoint) -> Result<Counter> {
+        checkpoint.counter(STEPS)
     }
 
     /// Gets the checkpoint's numbers.

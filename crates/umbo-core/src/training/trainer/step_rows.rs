@@ -45,7 +45,7 @@ impl StepRows {
             ));
         };
         if let Some(last) = last
-            && last.renumber(first, rows)?
+            && last.renumber(first, rows)
         {
             return Ok(last.batch.clone());
         }
@@ -64,22 +64,21 @@ impl StepRows {
     }
 
     /// Writes other numbers, unless there is another number of them, or somebody has them.
-    fn renumber(&mut self, first: i64, rows: i64) -> Result<bool> {
+    fn renumber(&mut self, first: i64, rows: i64) -> bool {
         let is_same = self.numbers.shape()[0] as i64 == rows;
         if !is_same
             || !self.batch.is_held_alone()
             || Arc::strong_count(self.numbers.storage().0) != self.tensors
         {
-            return Ok(false);
+            return false;
         }
-        // SAFETY: nobody else has a tensor over the numbers, which are as many int64 elements.
-        unsafe {
-            let to = self.numbers.assume_exclusive().into_span()?.data();
-            let to = to.cast::<i64>();
-            for number in 0..rows {
-                to.add(number as usize).write(first + number);
-            }
+        let numbers = self.numbers.address().cast::<i64>();
+        // SAFETY: nobody else has a tensor over the numbers, which are as many int64 elements in
+        // host memory, one after the other.
+        let numbers = unsafe { std::slice::from_raw_parts_mut(numbers, rows as usize) };
+        for (index, number) in numbers.iter_mut().enumerate() {
+            *number = first + index as i64;
         }
-        Ok(true)
+        true
     }
 }
