@@ -23,7 +23,7 @@ fn check(
     output: &mut Memory,
     place: &umbo_core::kernels::launch::DevicePlace,
 ) {
-    let views = inputs.iter().map(Memory::view).collect();
+    let views: Vec<_> = inputs.iter().map(Memory::view).collect();
     let planned = Planned::new(op, views, output.view_mut()).unwrap();
     reduce_over_replicas(Instructions::chosen(), &mut [planned]);
     let case = || {

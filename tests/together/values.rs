@@ -82,6 +82,12 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                 ])?;
                 came.push(context.all_reduce(op, nest)?);
             }
+            // A result that is released is the memory of the next one, and one that is kept is not.
+            for seed in 30..36 {
+                let number = Value::Tensor(contributed(seed, &[5, 3]));
+                let reduced = context.all_reduce(ReduceOp::Sum, number)?;
+                came.extend((seed % 3 != 0).then_some(reduced));
+            }
             // As many rows as the replica's number says: none on the first one.
             came.push(context.all_gather(Value::Tensor(contributed(4, &[replica, 2])), 0)?);
             let slices = |rows: &[i64]| {

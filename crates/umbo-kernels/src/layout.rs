@@ -149,6 +149,19 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The layout of so many elements, at most `isize::MAX`, one after the other, in one dimension.
+    #[inline]
+    pub(crate) fn line(elements: usize) -> Layout {
+        let mut layout = Layout {
+            shape: Shape::default(),
+            strides: [0; MAX_RANK],
+        };
+        layout.shape.rank = 1;
+        layout.shape.sizes[0] = elements;
+        layout.strides[0] = 1;
+        layout
+    }
+
     /// A contiguous row-major layout.
     pub fn row_major(shape: Shape) -> Layout {
         let mut strides = [0; MAX_RANK];
@@ -312,8 +325,8 @@ impl Layout {
     }
 }
 
-/// Whether positions of these axes, of which each has a stride and a size, may share an element: one
-/// does not step past everything that the axes before it reach.
+/// Whether positions of these axes, each a stride and a size, may share an element: an axis does
+/// not step past everything that the axes before it reach.
 fn may_share(axes: impl Iterator<Item = (isize, usize)>) -> bool {
     let mut reach = 0;
     axes.filter(|&(_, size)| size > 1).any(|(stride, size)| {

@@ -6,6 +6,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::ptr;
 
 use ndarray::{ArrayView2, ArrayViewD, IxDyn, ShapeBuilder};
 
@@ -279,6 +280,16 @@ impl<'a> ViewMut<'a> {
 }
 
 impl<'a> Span<'a> {
+    /// The elements as a view of one dimension, with the same guarantee.
+    #[inline]
+    pub fn as_view(&self) -> View<'a> {
+        Elements {
+            start: self.start,
+            dtype: self.dtype,
+            extent: Layout::line(self.extent),
+        }
+    }
+
     /// Bytes as numbers of type `dtype`. Asserts that they are aligned for it.
     pub fn of_bytes(bytes: &'a [u8], dtype: DType) -> Span<'a> {
         assert!(dtype != DType::Bool && bytes.as_ptr().addr().is_multiple_of(dtype.size()));
@@ -337,6 +348,25 @@ impl<'a> SpanMut<'a> {
             dtype: self.dtype,
             extent: elements,
         }
+    }
+
+    /// The elements as a view of one dimension, which has the right to write as long as it is used.
+    #[inline]
+    pub fn as_view(&mut self) -> ViewMut<'_> {
+        Elements {
+            start: Exclusive(self.start.0, PhantomData),
+            dtype: self.dtype,
+            extent: Layout::line(self.extent),
+        }
+    }
+
+    /// Writes the elements of `from` to this span. Asserts that they are as many, of the same type.
+    pub fn copy_from(&mut self, from: &Span<'_>) {
+        assert_eq!((from.dtype, from.extent), (self.dtype, self.extent));
+        let bytes = self.extent * self.dtype.size();
+        // SAFETY: both are as long. Nobody else uses this span's elements, so that they are others
+        // than those of `from`.
+        unsafe { ptr::copy_nonoverlapping(from.start.0, self.start.0, bytes) };
     }
 
     /// The elements of this span that are in `range`. Asserts that the range lies within.

@@ -12,18 +12,16 @@ use umbo_base::error::Result;
 /// The place where a number is stored.
 pub struct NumberCell(pub(crate) Mutex<Number>);
 
-/// A number of a checkpoint that counts.
+/// An integer of a checkpoint that counts.
 pub struct Counter(pub(crate) Arc<dyn Saveable>);
 
 impl Counter {
-    /// Adds one. A number that is no integer becomes 1.
+    /// Adds one.
     pub fn add_one(&self) {
-        if let Some(number) = self.0.number() {
-            let mut number = number.lock();
-            *number = Number::Integer(match *number {
-                Number::Integer(count) => count.saturating_add(1),
-                Number::Float(_) => 1,
-            });
+        if let Some(number) = self.0.number()
+            && let Number::Integer(count) = &mut *number.lock()
+        {
+            *count = count.saturating_add(1);
         }
     }
 }

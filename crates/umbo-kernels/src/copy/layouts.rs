@@ -93,7 +93,17 @@ pub(crate) unsafe fn copy_dense(from: *const u8, layout: &Layout, size: usize, t
 /// integers, `value` is limited to the range of the type.
 pub fn fill(to: &mut ViewMut, value: f64) {
     let bits = bits(to.dtype(), value);
-    match to.dtype().size() {
+    let size = to.dtype().size();
+    if bits == 0 && to.layout().is_contiguous() {
+        let bytes = to.layout().shape.elements() * size;
+        let to = &*to;
+        return workers::for_each_range(bytes, 1, &|range| {
+            // SAFETY: the view guarantees that its elements may be written, and each worker writes
+            // its range. The bytes of zero are zeros in every dtype.
+            unsafe { to.data().add(range.start).write_bytes(0, range.len()) }
+        });
+    }
+    match size {
         1 => fill_elements(to, bits as u8),
         2 => fill_elements(to, bits as u16),
         4 => fill_elements(to, bits as u32),

@@ -1,5 +1,6 @@
 //! Element-wise reduction over replicas: one pass over all inputs, in replica order.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -23,7 +24,7 @@ const BLOCK: usize = 64;
 /// A reduction over replicas that is checked but not yet started.
 pub struct Planned<'a> {
     op: ReduceOp,
-    inputs: Vec<View<'a>>,
+    inputs: Cow<'a, [View<'a>]>,
     output: ViewMut<'a>,
 }
 
@@ -34,7 +35,12 @@ impl<'a> Planned<'a> {
     ///
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for a sum or mean of bool.
-    pub fn new(op: ReduceOp, inputs: Vec<View<'a>>, output: ViewMut<'a>) -> Result<Planned<'a>> {
+    pub fn new(
+        op: ReduceOp,
+        inputs: impl Into<Cow<'a, [View<'a>]>>,
+        output: ViewMut<'a>,
+    ) -> Result<Planned<'a>> {
+        let inputs = inputs.into();
         let kinds = inputs
             .iter()
             .map(|input| (input.dtype(), input.layout().shape));

@@ -34,14 +34,14 @@ impl<'a> Contributions<'a> {
     /// Whether all replicas, which are on `devices`, submitted.
     pub(crate) fn check_submitted(&self, devices: &[DeviceId]) -> Result<()> {
         let missing = |state: &Replica| state.submitted.load(Ordering::Acquire) != self.step;
+        if !self.replicas.iter().any(|state| missing(state)) {
+            return Ok(());
+        }
         let replicas = self.replicas.iter().zip(devices).enumerate();
         let names: Vec<String> = replicas
             .filter(|(_, (state, _))| missing(state))
             .map(|(replica, (_, device))| format!("replica {replica} ({device})"))
             .collect();
-        if names.is_empty() {
-            return Ok(());
-        }
         Err(Error::precondition(format!(
             "gradients: not submitted in the last run by {}; each replica submits them once in \
              each run, also one without examples",

@@ -74,7 +74,10 @@ pub(crate) struct MetricTable {
 impl MetricTable {
     /// Takes all numbers out, and the names that have none.
     pub fn clear(&mut self) {
-        self.entries.retain(|_, metric| metric.take().is_some());
+        if self.entries.values().any(Option::is_none) {
+            self.entries.retain(|_, metric| metric.is_some());
+        }
+        self.entries.values_mut().for_each(|metric| *metric = None);
     }
 
     pub fn add(&mut self, name: &str, metric: Metric) {

@@ -276,9 +276,12 @@ pub(crate) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
         fn drop(&mut self) {
-            while inspect_frames(<[Frame]>::len) > self.0 {
-                // Frames hold strategies, and releasing those may read this thread's frames.
-                let popped = with_frames(Vec::pop);
+            let above = |frames: &mut Vec<Frame>| match frames.len() > self.0 {
+                true => frames.pop(),
+                false => None,
+            };
+            // Frames hold strategies, and releasing those may read this thread's frames.
+            while let Some(popped) = with_frames(above) {
                 drop(popped);
             }
         }
@@ -325,6 +328,19 @@ pub(crate) fn check_depth() -> Result<()> {
              can be nested; does a callback call itself?"
         ))),
     }
+}
+
+/// The step of the strategy with this id that a run which begins now is a part of, if there is one.
+/// Fails where no run may begin.
+pub(crate) fn place_for_run(strategy: u64) -> Result<Option<StepPosition>> {
+    let is_outside = OWN
+        .with(|contexts| contexts.frames.borrow().is_empty() && contexts.chosen.borrow().is_none());
+    if is_outside {
+        return Ok(None);
+    }
+    require_cross_replica(strategy)?;
+    check_depth()?;
+    Ok(step_place(strategy))
 }
 
 /// Whether this thread is releasing what an abandoned step of `strategy` held. The strategy waits

@@ -1,5 +1,7 @@
 //! Replica context: what a callback can read about its replica, and what it adds to the step.
 
+#![expect(unsafe_code, reason = "a replica reads what the step has lent to it")]
+
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,19 +66,20 @@ impl ReplicaContext {
 
     /// The tensor that is this replica's part of the run's arguments, if they are a tensor or have
     /// one for each replica. `None` if the run was given none.
-    pub fn argument_tensor(&self) -> Result<Option<Tensor>> {
-        let of_replica = |arguments: &Value| arguments.tensor_of(self.replica).cloned();
-        let found = self.step.as_ref().and_then(|step| {
-            step.with_task(|task| task.arguments.as_ref().map(of_replica))
-                .flatten()
-        });
-        found.transpose()
+    pub fn argument_tensor(&self) -> Result<Option<&Tensor>> {
+        let arguments = self.global_arguments();
+        arguments
+            .map(|arguments| arguments.tensor_of(self.replica))
+            .transpose()
     }
 
-    fn global_arguments(&self) -> Option<Value> {
-        self.step
-            .as_ref()?
-            .with_task(|task| task.arguments.clone())?
+    /// The run's arguments. No lock is taken, and no reference counted, since all replicas would
+    /// share them.
+    fn global_arguments(&self) -> Option<&Value> {
+        let slot = &self.step.as_ref()?.slots[self.replica];
+        // SAFETY: they were written before the callback was called, and stay as they are until the
+        // last one has returned.
+        unsafe { slot.arguments.read() }.as_deref()
     }
 
     /// Whether the callback should return early: another replica failed, or the run was

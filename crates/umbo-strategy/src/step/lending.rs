@@ -30,6 +30,15 @@ impl<T> TurnCell<T> {
     }
 }
 
+impl<T: Sync> TurnCell<T> {
+    /// # Safety
+    /// Nobody writes it as long as the reference lives.
+    pub unsafe fn read(&self) -> &T {
+        // SAFETY: as the caller promises.
+        unsafe { &*self.0.get() }
+    }
+}
+
 /// An `Arc`, or an uncounted alias whose owner outlives it. A clone is counted.
 pub(crate) enum Reference<T> {
     Counted(T),

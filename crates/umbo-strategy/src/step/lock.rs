@@ -106,9 +106,11 @@ impl StepLock {
     pub(crate) fn enter(self: &Arc<Self>, limits: &Limits) -> Result<StepGuard<'_>> {
         let thread = thread_number();
         let mut state = self.state_for(thread)?;
-        state.waiting.push_back(thread);
-        state.hand_over();
-        if state.holder != thread {
+        if state.holder == 0 {
+            // Nobody waits: the lock would have been handed over.
+            state.holder = thread;
+        } else {
+            state.waiting.push_back(thread);
             drop(state);
             self.wait(thread, limits)?;
             state = self.state.lock();

@@ -9,6 +9,8 @@
 
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
+
 pub use super::operation::Operation;
 use super::panic::caught;
 use super::slot::InlineReduction;
@@ -25,6 +27,9 @@ use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Phase as Time};
 use umbo_tensor::values::Value;
 
+/// For so many replicas a merge call needs no list on the heap.
+pub(crate) const FEW: usize = 8;
+
 impl ReplicaContext {
     /// Waits until all replicas have arrived here with the same operation, has `merge` of replica
     /// 0 run once in cross-replica context on the thread that called `run`, and returns this
@@ -35,11 +40,12 @@ impl ReplicaContext {
         arguments: Option<Value>,
         merge: Merge,
     ) -> Result<Option<Value>> {
+        self.check_current()?;
         self.synchronize_directly(operation, arguments, None, merge)
     }
 
-    /// As [`ReplicaContext::synchronize`]; if `merge` returns nothing, the result is what it has
-    /// written to the output of `direct`.
+    /// As [`ReplicaContext::synchronize`], for the context that this thread is in; if `merge`
+    /// returns nothing, the result is what it has written to the output of `direct`.
     pub(crate) fn synchronize_directly(
         &self,
         operation: Operation,
@@ -47,7 +53,6 @@ impl ReplicaContext {
         direct: Option<InlineReduction>,
         merge: Merge,
     ) -> Result<Option<Value>> {
-        self.check_current()?;
         let replica = self.replica();
         let merge = Some(merge);
         let mut call = MergeCall {
@@ -159,7 +164,7 @@ impl StepRecord {
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
         // SAFETY: the coordinator's turn, from when a replica has arrived until it is resumed.
         let call = |replica: usize| unsafe { self.slots[replica].call.get() }.as_mut();
-        let mut calls: Vec<&mut MergeCall> = (0..self.replicas())
+        let mut calls: SmallVec<[&mut MergeCall; FEW]> = (0..self.replicas())
             .filter(waiting)
             .filter_map(call)
             .collect();

@@ -108,6 +108,10 @@ impl Callback {
         })
     }
 
+    pub fn is_borrowed(&self) -> bool {
+        matches!(self, Callback::Borrowed(_))
+    }
+
     pub fn call(&self, context: &ReplicaContext) -> Result<Option<Value>> {
         match self {
             // SAFETY: `borrowed` was promised that the function lives until all replicas have
@@ -306,8 +310,10 @@ impl StepRecord {
     #[inline]
     pub fn open(self: &Arc<Self>, mut task: Task) {
         task.opened = (!task.is_inline()).then(Instant::now);
-        let arguments = task.arguments.clone();
-        let examples = |replica| arguments.as_ref()?.examples_of(replica);
+        // SAFETY: the task keeps them, and is kept until the last callback is back.
+        let lent = |arguments: &Value| unsafe { Reference::lent(arguments) };
+        let arguments = task.arguments.as_ref().map(lent);
+        let examples = |replica| arguments.as_deref()?.examples_of(replica);
         let counts = (0..self.replicas())
             .filter_map(examples)
             .reduce(|sum, count| sum + count);
@@ -359,7 +365,9 @@ impl StepRecord {
             };
             slot.thread.store(replica, Ordering::Relaxed);
             // SAFETY: the coordinator's turn, which has not posted the step yet.
-            *unsafe { slot.task.get() } = Some(task);
+            let (place, of_run) = unsafe { (slot.task.get(), slot.arguments.get()) };
+            *place = Some(task);
+            *of_run = arguments.as_deref().map(lent);
             position.first_example += position.local_examples.unwrap_or(0);
         }
         self.rendezvous.open();
@@ -376,8 +384,9 @@ impl StepRecord {
     pub fn clear(&self) -> Holdings {
         for slot in &self.slots {
             // SAFETY: all callbacks have returned, and this is the one whose turn it is then.
-            let (task, outcome) = unsafe { (slot.task.get(), slot.outcome.get()) };
-            drop((task.take(), outcome.take()));
+            let (task, arguments, outcome) =
+                unsafe { (slot.task.get(), slot.arguments.get(), slot.outcome.get()) };
+            drop((task.take(), arguments.take(), outcome.take()));
         }
         self.creations.clear();
         mem::take(&mut self.holdings.lock())

@@ -15,7 +15,7 @@ use super::lock::{StepGuard, StepNumber};
 use super::panic::caught;
 use super::threads::{ReplicaJob, spin_beside};
 use super::trace::{self, Transition};
-use crate::context::{Frame, check_depth, creators, require_cross_replica, step_place, with_frame};
+use crate::context::{Frame, check_depth, creators, place_for_run, step_place, with_frame};
 use crate::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use crate::ranks::steps::RemoteExamples;
 use crate::setup::central_storage::Strategy;
@@ -51,15 +51,10 @@ impl Strategy {
         function: &FunctionFor<'_>,
         arguments: Option<Value>,
     ) -> Result<Option<Value>> {
-        if self.is_in_bounded_step() {
-            return Err(Error::precondition(
-                "function: it is borrowed, but the run around this one has a deadline or a token \
-                 and may end before the function has returned; pass one that the run owns",
-            ));
-        }
         // SAFETY: a step that no limits bound is never abandoned, except by a panic of this
-        // library, and `Present` waits for the callbacks then. So `run_step` returns, or
-        // unwinds, only after all callbacks did, and `function` is borrowed until then.
+        // library, and `AbandonOnUnwind` waits for the callbacks then; `run_step` refuses to run it
+        // inside of another one. So it returns, or unwinds, only after all callbacks did, and
+        // `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
         self.run_step(Task::new(self, callback, arguments))
     }
@@ -118,10 +113,15 @@ impl Strategy {
     }
 
     fn run_step(&self, task: Task) -> Result<Option<Value>> {
-        require_cross_replica(self.id())?;
-        check_depth()?;
-        match step_place(self.id()) {
+        match place_for_run(self.id())? {
             None => self.run_outermost(task),
+            Some(outer) if outer.limits.is_bounded() && task.callback.is_borrowed() => {
+                Err(Error::precondition(
+                    "function: it is borrowed, but the run around this one has a deadline or a \
+                     token and may end before the function has returned; pass one that the run \
+                     owns",
+                ))
+            }
             Some(_) if task.place.limits.is_bounded() => Err(invalid!(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \

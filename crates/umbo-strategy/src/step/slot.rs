@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::lending::TurnCell;
+use super::lending::{Reference, TurnCell};
 use super::operation::Operation;
 use super::scratch::Scratch;
 use crate::context::first_views::FirstView;
@@ -14,10 +14,10 @@ use crate::context::strict_callbacks::Guards;
 use crate::setup::central_storage::Strategy;
 use umbo_base::error::Result;
 use umbo_device::DeviceId;
-use umbo_kernels::view::{View, ViewMut};
-use umbo_tensor::Tensor;
+use umbo_kernels::view::{Span, SpanMut};
 use umbo_tensor::values::Value;
 use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{Shape, Tensor};
 
 /// The function of a merge call, which runs once for all replicas. It gets the replicas' calls in
 /// replica order; each replica gets its component of the result.
@@ -41,9 +41,10 @@ pub struct MergeCall {
 /// A tensor that a replica contributes, and one that it has made for its result: so the coordinator
 /// reads the elements directly, and neither makes nor drops another thread's tensors.
 pub(crate) struct InlineReduction {
-    /// The elements of the arguments, and of the output.
-    pub from: View<'static>,
-    pub to: ViewMut<'static>,
+    /// The elements of the arguments, and of the output, which are as many.
+    pub from: Span<'static>,
+    pub to: SpanMut<'static>,
+    pub shape: Shape,
     pub output: Option<Tensor>,
 }
 
@@ -52,6 +53,8 @@ pub(crate) struct InlineReduction {
 pub(crate) struct ReplicaSlot<R> {
     /// The replica's task; written by the coordinator.
     pub task: TurnCell<Option<R>>,
+    /// The arguments of the run. They stay as they are while callbacks run.
+    pub arguments: TurnCell<Option<Reference<Value>>>,
     /// The replica whose thread runs the callback: this one, or an earlier one on the same device.
     pub thread: AtomicUsize,
     /// The callback's error, or its result, if it returned one.
@@ -60,6 +63,9 @@ pub(crate) struct ReplicaSlot<R> {
     pub call: TurnCell<Option<MergeCall>>,
     /// How many merge calls the replica has made. Only the replica reads it.
     pub sequence: TurnCell<u64>,
+    /// The result of the replica's last all-reduce, if it is small: the memory of the next one.
+    /// Only the replica uses it.
+    pub reduced: TurnCell<Option<Tensor>>,
     /// Whether the callback failed.
     pub failed: AtomicBool,
     /// The library has asked the replica to stop.
@@ -73,10 +79,12 @@ impl<R> ReplicaSlot<R> {
     pub fn on(replica: usize, device: DeviceId, strict: bool) -> ReplicaSlot<R> {
         ReplicaSlot {
             task: TurnCell::default(),
+            arguments: TurnCell::default(),
             thread: AtomicUsize::new(replica),
             outcome: TurnCell::default(),
             call: TurnCell::default(),
             sequence: TurnCell::default(),
+            reduced: TurnCell::default(),
             failed: AtomicBool::new(false),
             stop_requested: AtomicBool::new(false),
             used: AtomicBool::new(true),
@@ -167,7 +175,6 @@ mod tests {
 
     use super::*;
     use crate::protocol::rendezvous::{Rendezvous, ReplicaPhase, WaitOutcome};
-    use crate::step::lending::Reference;
     use umbo_executor::wait::Spin;
 
     const REPLICAS: usize = 2;

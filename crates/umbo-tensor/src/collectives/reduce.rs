@@ -7,18 +7,19 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use crate::collectives::components::{bytes_of, check_output, common_dtype, shapes};
 use crate::{DType, MAX_RANK, Shape, Tensor, TensorMut};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::{self, Counter, Phase};
 use umbo_device::DeviceId;
-use umbo_kernels::copy::layouts;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::launch::{DevicePlace, DeviceReduction, on_device};
 use umbo_kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use umbo_kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use umbo_kernels::reduce::reduction::ReduceOp;
-use umbo_kernels::view::{View, ViewMut};
+use umbo_kernels::view::{Span, SpanMut, View};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too. Negative
 /// axes count from the back. An empty list means over replicas only. `None` means the same; it also
@@ -56,37 +57,34 @@ pub fn reduce(
     Ok(result)
 }
 
-/// Like [`reduce`], over replicas alone, and writes all outputs, of which each has as many elements
-/// as the inputs, of the result's dtype. All are in host memory. If the inputs differ in dtype or
-/// shape it does nothing and returns false.
+/// Like [`reduce`], over replicas alone, of contiguous elements in host memory, and writes all
+/// outputs. Inputs and outputs have the same number of elements, the outputs the result's dtype.
 pub fn reduce_to_each<'a>(
     op: ReduceOp,
-    inputs: Vec<View<'_>>,
-    mut outputs: impl Iterator<Item = &'a mut ViewMut<'static>>,
-) -> Result<bool> {
+    inputs: &[Span<'_>],
+    mut outputs: impl Iterator<Item = &'a mut SpanMut<'static>>,
+) -> Result<()> {
     let Some(first) = outputs.next() else {
-        return Ok(false);
+        return Ok(());
     };
-    let differs = |other: &View| {
-        (other.dtype(), other.layout().shape) != (inputs[0].dtype(), inputs[0].layout().shape)
-    };
-    if inputs.iter().any(differs) {
-        return Ok(false);
-    }
-    let bytes = |view: &View| (view.layout().shape.elements() * view.dtype().size()) as u64;
+    let bytes = |span: &Span| (span.elements() * span.dtype().size()) as u64;
     observe::count(Counter::Reduced, || inputs.iter().map(bytes).sum());
     {
         let _reduce = observe::span(Phase::Reduce).named("reduce over replicas");
-        let planned = Planned::new(op, inputs, first.reborrow())?;
+        let mut views = SmallVec::<[View; 4]>::new();
+        for input in inputs {
+            views.push(input.as_view());
+        }
+        let planned = Planned::new(op, &*views, first.as_view())?;
         reduce_over_replicas(Instructions::chosen(), &mut [planned]);
     }
     let _copy = observe::span(Phase::Copy);
     let whole = first.reading();
     for other in outputs {
         observe::count(Counter::Copied, || bytes(&whole));
-        layouts::copy(Instructions::chosen(), &whole, other)?;
+        other.copy_from(&whole);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Reductions that are carried out together, as one piece of work for the workers. Reductions over
@@ -149,7 +147,10 @@ impl ReductionBatch {
             let output = result.assume_exclusive().into_view()?.held();
             Planned::new(
                 op,
-                views.into_iter().map(|view| view.held()).collect(),
+                views
+                    .into_iter()
+                    .map(|view| view.held())
+                    .collect::<Vec<_>>(),
                 output,
             )?
         };

@@ -1,15 +1,16 @@
 //! The call of the program's function on one replica, and the requests of that function.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::row_gradients::RowGradients;
 use super::row_table::{RowPlaces, RowShape};
 use umbo_base::error::{Error, Result};
+use umbo_executor::thread::thread_number;
 use umbo_optim::{Gradients, LossReduction};
 use umbo_strategy::ReplicaContext;
 use umbo_strategy::context::metrics::Metric;
@@ -39,7 +40,7 @@ pub struct RowsOfReplica<'a> {
 struct Running {
     call: u64,
     /// The rows of gradients; none if the rows are evaluated.
-    rows: Option<RowGradients>,
+    rows: Option<Box<RowGradients>>,
     /// The weight of the rows, if it is not their number.
     weight: Option<f64>,
 }
@@ -48,8 +49,13 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// The number of the last call.
-static CALLS: AtomicU64 = AtomicU64::new(0);
+/// A number that no other call has, on any thread. Calls on different threads share no counter.
+fn next_call() -> u64 {
+    thread_local!(static LAST: Cell<u64> = Cell::new((thread_number() as u64) << u32::BITS));
+    let call = LAST.get().wrapping_add(1);
+    LAST.set(call);
+    call
+}
 
 fn with_running<R>(call: u64, body: impl FnOnce(&mut Running) -> Result<R>) -> Result<R> {
     RUNNING.with_borrow_mut(|running| match running {
@@ -104,6 +110,9 @@ pub fn weigh(call: u64, weight: f64) -> Result<()> {
     })
 }
 
+/// The memory of a replica for rows, while it is in no call.
+pub(super) type Spare = Mutex<Option<Box<RowGradients>>>;
+
 /// The objects with which the replicas of a trainer call the program's function.
 pub(super) struct Caller {
     pub(super) variables: Vec<Variable>,
@@ -111,8 +120,8 @@ pub(super) struct Caller {
     pub(super) reduction: LossReduction,
     /// The shape of the rows of each array that has gradients by rows.
     pub(super) shapes: Vec<Option<RowShape>>,
-    /// For each replica the memory for rows, while it is in no call.
-    pub(super) spare: Vec<Mutex<Option<RowGradients>>>,
+    /// One for each replica.
+    pub(super) spare: Vec<CachePadded<Spare>>,
 }
 
 impl Caller {
@@ -124,7 +133,7 @@ impl Caller {
         is_training: bool,
     ) -> Result<()> {
         let indices = context.argument_tensor()?;
-        let indices = &indices.ok_or_else(|| Error::Internal("a step without rows".into()))?;
+        let indices = indices.ok_or_else(|| Error::Internal("a step without rows".into()))?;
         let count = indices.shape()[0];
         if count == 0 {
             return match is_training {
@@ -132,7 +141,7 @@ impl Caller {
                 false => Ok(()),
             };
         }
-        let call = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = next_call();
         let spare = &self.spare[context.replica()];
         let rows = match is_training {
             true => Some(self.begin_rows(spare, call, context)?),
@@ -144,7 +153,7 @@ impl Caller {
             variables: &self.variables,
             gradients: is_training.then_some(&self.gradients),
             call,
-            places: rows.as_ref().map_or(ptr::null(), RowGradients::shown),
+            places: rows.as_ref().map_or(ptr::null(), |rows| rows.shown()),
         };
         let mut entered = Entered::new(spare, call, rows);
         let loss = learn(&rows_of_replica).map_err(|error| error.within(place_of(indices)))?;
@@ -170,12 +179,13 @@ impl Caller {
     /// The memory of a replica for rows, at the beginning of a call.
     fn begin_rows(
         &self,
-        spare: &Mutex<Option<RowGradients>>,
+        spare: &Spare,
         call: u64,
         context: &ReplicaContext,
-    ) -> Result<RowGradients> {
+    ) -> Result<Box<RowGradients>> {
         let kept = spare.lock().take();
-        let mut rows = kept.unwrap_or_else(|| RowGradients::new(&self.gradients, &self.shapes));
+        let new = || Box::new(RowGradients::new(&self.gradients, &self.shapes));
+        let mut rows = kept.unwrap_or_else(new);
         rows.begin(call, context)?;
         Ok(rows)
     }
@@ -196,18 +206,14 @@ fn place_of(indices: &Tensor) -> String {
 
 /// As long as it lives, the thread is in a call.
 struct Entered<'a> {
-    spare: &'a Mutex<Option<RowGradients>>,
+    spare: &'a Spare,
     /// The call around this one, as in a merge call in which another trainer is used.
     around: Option<Running>,
     has_left: bool,
 }
 
 impl<'a> Entered<'a> {
-    fn new(
-        spare: &'a Mutex<Option<RowGradients>>,
-        call: u64,
-        rows: Option<RowGradients>,
-    ) -> Entered<'a> {
+    fn new(spare: &'a Spare, call: u64, rows: Option<Box<RowGradients>>) -> Entered<'a> {
         let running = Running {
             call,
             rows,

@@ -64,7 +64,7 @@ impl Choice {
         }
     }
 
-    /// So many steps were taken.
+    /// Counts steps that were taken.
     pub(super) fn count(&mut self, steps: u64) {
         if let Stage::Measuring(left) = &mut self.stage {
             *left = left.saturating_sub(steps);

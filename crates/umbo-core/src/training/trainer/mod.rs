@@ -430,7 +430,7 @@ impl Trainer {
     /// FAILED_PRECONDITION inside of a step, and in a function of the program's that a call of this
     /// trainer calls on this thread.
     fn take_turn(&self) -> Result<ReentrantMutexGuard<'_, Cell<bool>>> {
-        if self.parts().strategy.step_around().is_some() {
+        if self.parts.read().0.strategy.step_around().is_some() {
             return Err(Error::precondition(
                 "inside of a step: a trainer's calls are steps, or happen between them; call it \
                  when the step has ended",

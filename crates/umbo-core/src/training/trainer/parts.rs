@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::call::{Caller, Learn};
@@ -116,7 +117,7 @@ impl Parts {
             gradients,
             reduction: options.loss_reduction,
             shapes: parameters.iter().map(shape).collect(),
-            spare: replicas.map(|_| Mutex::default()).collect(),
+            spare: replicas.map(|_| CachePadded::default()).collect(),
         };
         Ok(Arc::new(Parts {
             strategy,
