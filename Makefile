@@ -67,7 +67,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol mutants faults test-c test-large test-all \
+  test-aarch64 test-riscv64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
@@ -236,7 +236,11 @@ test-torch-cuda: ## Compile the LibTorch adapter against a LibTorch with CUDA, a
 
 test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cross compiler and qemu-user)
 	@scripts/setup.sh aarch64
-	@scripts/aarch64.sh
+	@scripts/cross.sh aarch64
+
+test-riscv64: ## The same for RISC-V
+	@scripts/setup.sh riscv64
+	@scripts/cross.sh riscv64
 
 test-windows: ## Build for Windows with MinGW and run tests of that under wine
 	@scripts/setup.sh windows
@@ -252,7 +256,7 @@ test-wasm: ## Build for WebAssembly with WASI and run programs in wasmtime; one 
 
 one-sha: build-c ## Train in every setting: one SHA-256 over instruction sets, systems, replicas and ranks; writes docs/internals/one-sha.md
 	@scripts/writable.sh $(DOCUMENTS)/internals/one-sha.md
-	@for system in musl windows aarch64; do scripts/setup.sh $$system; done
+	@for system in musl windows aarch64 riscv64; do scripts/setup.sh $$system; done
 	@$(call section,One SHA)
 	@scripts/one_sha.py $(BUILD)/tests/one_sha/umbo_one_sha --output $(DOCUMENTS)/internals/one-sha.md \
 	  $(if $(ONLY),--only $(ONLY))

@@ -6,8 +6,8 @@
 PROGRAM is one_sha of this machine. The systems are this one, with each instruction set of its processor and with ranks as
 threads and as processes, and, without --small, those for which other scripts of this folder build the program. Each setting
 also resumes from the checkpoints of the one before, whatever that was. What cannot run on this machine is named. --output:
-writes the table of that page, docs/internals/one-sha.md. --only: one of linux, musl, windows and aarch64; the rows of the
-others stay as they are.
+writes the table of that page, docs/internals/one-sha.md. --only: one of linux, musl, windows, aarch64 and riscv64; the
+rows of the others stay as they are.
 """
 
 import argparse
@@ -24,7 +24,7 @@ BEGIN, END = "<!-- settings: begin -->", "<!-- settings: end -->"
 SETS = ["baseline", "avx2", "avx512"] if platform.machine() == "x86_64" else ["baseline"]
 LACKS = 77
 # Scripts that build the program for another system and run it, by the name of the system.
-ELSEWHERE = {"musl": "musl.sh", "windows": "windows.sh", "aarch64": "aarch64.sh"}
+ELSEWHERE = {"musl": ["musl.sh"], "windows": ["windows.sh"], "aarch64": ["cross.sh", "aarch64"], "riscv64": ["cross.sh", "riscv64"]}
 LINE = re.compile(r"(\S+) (\S+) (threads|processes) (\d+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}|-)")
 HOW = {
     "linux baseline": "SSE2",
@@ -37,6 +37,7 @@ HOW = {
     "windows avx2": "AVX2, under wine",
     "windows avx512": "AVX-512, under wine",
     "aarch64 baseline": "NEON, under qemu",
+    "riscv64 baseline": "RV64GC, under qemu",
 }
 
 
@@ -78,10 +79,10 @@ def here(settings, program, folder, small):
 
 
 def elsewhere(settings, only):
-    for system, script in ELSEWHERE.items():
+    for system, (script, *which) in ELSEWHERE.items():
         if only not in (None, system):
             continue
-        command = [ROOT / "scripts" / script, "one-sha", settings.expected]
+        command = [ROOT / "scripts" / script, *which, "one-sha", settings.expected]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         settings.read(system, done.stdout, done.returncode)
         if not any(seen[0] == system for seen in settings.seen) and system not in settings.left_out:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|windows|musl|wasm|macos|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|riscv64|windows|musl|wasm|macos|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -198,18 +198,19 @@ cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
 have ninja || apt_install ninja-build || pip_install ninja ||
   say "no ninja; building with make instead"
 
-if is aarch64; then
+for processor in aarch64 riscv64; do
+  is $processor || continue
   # The compiler comes without its C library.
-  compiler=aarch64-linux-gnu-gcc
-  have $compiler || apt_install gcc-aarch64-linux-gnu || true
+  compiler=$processor-linux-gnu-gcc
+  have $compiler || apt_install gcc-$processor-linux-gnu || true
   if ! have $compiler; then
-    say "no cross compiler for AArch64; its tests are skipped"
+    say "no cross compiler for $processor; its tests are skipped"
   elif [ ! -e "$($compiler -print-file-name=libc.so.6)" ]; then
-    apt_install libc6-dev-arm64-cross || say "no C library for AArch64; its tests are skipped"
+    apt_install libc6-dev-${processor/aarch64/arm64}-cross || say "no C library for $processor; its tests are skipped"
   fi
-  have qemu-aarch64-static || have qemu-aarch64 || apt_install qemu-user-static ||
-    say "no qemu for AArch64; its tests are skipped"
-fi
+  have qemu-$processor-static || have qemu-$processor || apt_install qemu-user-static ||
+    say "no qemu for $processor; its tests are skipped"
+done
 if is windows everything; then
   have x86_64-w64-mingw32-gcc || apt_install gcc-mingw-w64-x86-64 || say "no MinGW; the tests for Windows are skipped"
   have wine64 || [ -x /usr/lib/wine/wine64 ] || apt_install wine64 || say "no wine; the tests for Windows are skipped"

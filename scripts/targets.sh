@@ -30,7 +30,7 @@ reason() {
     small.fuzz-oss) echo "it builds fuzzers, which takes minutes; cargo test --test fuzz runs them without one" ;;
     small.bench-check) echo "it compares figures of a quiet machine, in minutes" ;;
     small.test-torch-cuda) echo "it compiles for minutes; ctest runs its programs on CPUs" ;;
-    small.test-aarch64 | small.test-conan | small.asan | small.tsan | small.miri)
+    small.test-aarch64 | small.test-riscv64 | small.test-conan | small.asan | small.tsan | small.miri)
       echo "it builds the library anew, which takes minutes" ;;
     whole.test-card) ldconfig -p | grep -q libcuda.so.1 || echo "there is no GPU" ;;
     whole.clean | whole.setup | whole.flaky | whole.bench-check) echo "it is left to a person" ;;

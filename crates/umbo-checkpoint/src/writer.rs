@@ -215,10 +215,6 @@ fn start_collective<T>(
 
 /// The elements of a contiguous tensor, as they are in a file.
 pub(super) fn bytes(tensor: &Tensor) -> Result<&[u8]> {
-    if cfg!(target_endian = "big") {
-        let problem = "files are not written on machines that are big-endian";
-        return Err(Error::Unimplemented(problem.into()));
-    }
     let bytes = tensor.reading()?.as_bytes();
     bytes.ok_or_else(|| Error::Internal("a contiguous tensor is not contiguous".into()))
 }

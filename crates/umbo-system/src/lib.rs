@@ -11,6 +11,11 @@
 //! above this one.
 
 #![deny(unsafe_code)]
+
+// Files, what ranks send, and what GPUs read have the bytes that memory has.
+#[cfg(target_endian = "big")]
+compile_error!("Umbo is for processors whose memory has the least significant byte first");
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]

@@ -361,8 +361,8 @@ impl Gpu {
             )));
         };
         let _entered = self.card().enter()?;
-        // The driver reads each argument from the address that it gets.
-        const { assert!(cfg!(target_endian = "little")) };
+        // The driver reads each argument from the address that it gets; shorter ones are the first
+        // bytes of a word.
         let mut places: Vec<*mut c_void> = launch
             .arguments
             .iter()

@@ -89,11 +89,10 @@ impl FileElements {
     /// Whether the bytes in the file equal the bytes of the elements in this machine's memory.
     pub(crate) fn as_in_memory(&self) -> bool {
         // In a file any byte except 0 is true; in memory only 1 is.
-        self.dtype != DType::Bool
-            && (self.dtype.size() == 1 || self.big_endian == cfg!(target_endian = "big"))
+        self.dtype != DType::Bool && (self.dtype.size() == 1 || !self.big_endian)
     }
 
-    /// Reads the elements into memory, in the machine's byte order. It reads no more than the
+    /// Reads the elements into memory. It reads no more than the
     /// header describes, and one byte to check that there is no more.
     pub(crate) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
         Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| {

@@ -73,7 +73,7 @@ pub fn to_memory(dtype: DType, big_endian: bool, bytes: &mut [u8]) {
         bytes
             .iter_mut()
             .for_each(|byte| *byte = u8::from(*byte != 0));
-    } else if big_endian != cfg!(target_endian = "big") {
+    } else if big_endian {
         bytes
             .chunks_exact_mut(dtype.size())
             .for_each(<[u8]>::reverse);

@@ -125,10 +125,9 @@ impl NpyHeader {
         let ((order, code), fortran_order, sizes) = entries(&compact).ok_or_else(bad)?;
         let descr = || shortened(&format!("{order}{code}"));
         let big_endian = match order {
-            "<" => false,
+            "<" | "|" | "=" => false,
             ">" => true,
-            "|" | "=" => cfg!(target_endian = "big"),
-            "" if !code.is_empty() => cfg!(target_endian = "big"),
+            "" if !code.is_empty() => false,
             _ => {
                 return Err(damaged(
                     path,

@@ -1,48 +1,53 @@
 #!/usr/bin/env bash
-# Builds the library for AArch64 with Debian's cross compiler, and runs tests of it under qemu on this machine: the examples,
-# the bits of a training beside those of this machine's library, and Rust's tests.
+# Builds the library for another processor with Debian's cross compiler, and runs tests of it under qemu on this machine: the
+# examples, the bits of a training beside those of this machine's library, and Rust's tests.
 #
-#   scripts/aarch64.sh [examples]        examples: those and the bits alone, without Rust's tests
-#   scripts/aarch64.sh one-sha EXPECTED  the training of tests/one_sha alone (make one-sha)
+#   scripts/cross.sh aarch64|riscv64 [examples]        examples: those and the bits alone, without Rust's tests
+#   scripts/cross.sh aarch64|riscv64 one-sha EXPECTED  the training of tests/one_sha alone (make one-sha)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-target=aarch64-unknown-linux-gnu
-qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
-compiler=aarch64-linux-gnu-gcc
-for tool in "$compiler" "${qemu:-qemu-aarch64-static}"; do
+processor=$1
+case $processor in
+  aarch64) target=aarch64-unknown-linux-gnu package=arm64 ;;
+  riscv64) target=riscv64gc-unknown-linux-gnu package=riscv64 ;;
+  *) echo "cross: '$processor'; known are aarch64 and riscv64" >&2 && exit 2 ;;
+esac
+qemu=$(command -v qemu-$processor-static || command -v qemu-$processor || true)
+compiler=$processor-linux-gnu-gcc
+for tool in "$compiler" "${qemu:-qemu-$processor-static}"; do
   command -v "$tool" >/dev/null || {
-    echo "aarch64: SKIPPED: there is no $tool (Debian: gcc-aarch64-linux-gnu, qemu-user-static)"
+    echo "$processor: SKIPPED: there is no $tool (Debian: gcc-$processor-linux-gnu, qemu-user-static)"
     exit 0
   }
 done
 [ -e "$($compiler -print-file-name=libc.so.6)" ] || {
-  echo "aarch64: SKIPPED: $compiler has no C library (Debian: libc6-dev-arm64-cross)"
+  echo "$processor: SKIPPED: $compiler has no C library (Debian: libc6-dev-$package-cross)"
   exit 0
 }
 if command -v rustup >/dev/null && ! rustup target list --installed | grep -q "^$target$"; then
   rustup target add $target
 fi
 root=$(dirname "$(dirname "$(realpath "$($compiler -print-file-name=libc.so.6)")")")
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$qemu -L $root"
+variable=$(tr a-z- A-Z_ <<<"CARGO_TARGET_$target")
+export "${variable}_LINKER=$compiler" "${variable}_RUNNER=$qemu -L $root"
 export CARGO_PROFILE_DEV_DEBUG=false
 
-echo "==== The library, for AArch64"
+echo "==== The library, for $processor"
 cargo build --locked --lib --package umbo --target $target
 
-work=$PWD/build/aarch64
+work=$PWD/build/$processor
 rm -rf "$work"
 mkdir -p "$work/there" "$work/here"
 # Programs find the library by its SONAME.
 ln -s "$PWD/target/$target/debug/libumbo.so" "$work/there/libumbo.so.0.1"
 flags=(-std=c99 -O2 -ffp-contract=off -Iinclude)
-if [ "${1:-}" = one-sha ]; then
+if [ "${2:-}" = one-sha ]; then
   echo "==== One training"
   $compiler "${flags[@]}" -D_GNU_SOURCE tests/one_sha/one_sha.c tests/ranks/ranks.c tests/ranks/wire.c \
     -o "$work/there/one_sha" "$work/there/libumbo.so.0.1" -lm -lpthread
   mkdir -p build/one_sha
   cd build/one_sha
-  UMBO_INSTRUCTION_SET=baseline "$qemu" -L "$root" -E "LD_LIBRARY_PATH=$work/there" "$work/there/one_sha" aarch64 "$2" threads
+  UMBO_INSTRUCTION_SET=baseline "$qemu" -L "$root" -E "LD_LIBRARY_PATH=$work/there" "$work/there/one_sha" $processor "$3" threads
   exit 0
 fi
 echo "==== The library, for this machine"
@@ -68,7 +73,7 @@ cc "${flags[@]}" c_examples/07_checkpoint.c -o "$work/here/07_checkpoint" "$work
 cmp "$work/here/07_in_one_go.safetensors" "$work/there/07_in_one_go.safetensors"
 echo "the same on both"
 
-[ "${1:-}" != examples ] || exit 0
+[ "${2:-}" != examples ] || exit 0
 # What of the tests runs in some minutes when it is emulated; all others run on this machine as it is, since they look at the
 # sources (documents, header), start themselves again, for which the system would have to know of qemu (alone, strict),
 # interpret kernels for GPUs (cuda, gpu), or train for hours in so many combinations.
@@ -87,7 +92,7 @@ skips=(--skip function_names:: --skip shared_devices::)
 # And those that need a process of their own.
 again+=" run::the_deepest_nest_goes_through_run_reduce_and_gather"
 for name in $again; do
-  echo "aarch64: $name is left out: it starts itself again"
+  echo "$processor: $name is left out: it starts itself again"
   skips+=(--skip "$name")
 done
 # Threads wait for each other more often than on processors of their own. The cases are a program that takes no names.
