@@ -81,7 +81,7 @@ install:
 else
 install: setup ## Build the library and install it into build/prefix (the default)
 	@$(call section,Build and install into $(PREFIX))
-	@$(call configure,$(BUILD),.,$(WITHOUT_TESTS))
+	@$(call configure,$(BUILD),.,$(WITHOUT_TESTS) -DUMBO_OLDEST_GLIBC=$(OLDEST_GLIBC))
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@cmake --install $(BUILD) --prefix "$(call in_full,$(PREFIX))" >/dev/null
 	@echo "Umbo is in $(PREFIX). '$(PREFIX)/bin/umbo doctor' checks what training needs."
@@ -397,7 +397,7 @@ dist: ## Make an archive of the sources with all crates, which builds without a 
 sbom: ## Write the library's bill of materials in CycloneDX, from Cargo.lock: build/sbom/umbo.cdx.json
 	@scripts/sbom.py $(WORK)/sbom/umbo.cdx.json
 
-wheel: ## Make a wheel for pip with library, headers, CMake files and the Python binding: build/wheel
+wheel: ## Make a wheel for pip with library, headers, CMake files and the Python binding: build/wheel (OLDEST_GLIBC=)
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory install
 	@$(call section,Wheel)

@@ -83,6 +83,7 @@ elseif(WIN32 AND CMAKE_CROSSCOMPILING)
 elseif(CMAKE_CROSSCOMPILING)
   message(FATAL_ERROR "umbo: cross-compiling needs -DUMBO_RUST_TARGET=<Rust target triple>")
 endif()
+include("${CMAKE_CURRENT_LIST_DIR}/OldestGlibc.cmake")
 
 set(UMBO_SONAME "libumbo.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(library_directory "${CMAKE_CURRENT_BINARY_DIR}/lib")
@@ -98,7 +99,7 @@ endif()
 separate_arguments(shared_linker_flags NATIVE_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
 # Threads and thread-locals of the library outlive dlclose: nodelete.
 set(link_shared_library
-  "${CMAKE_C_COMPILER}" ${CMAKE_C_COMPILER_ARG1} -shared -o "${UMBO_SHARED_LIBRARY}"
+  ${UMBO_LINKER} -shared -o "${UMBO_SHARED_LIBRARY}"
   -Wl,--whole-archive "${UMBO_STATIC_LIBRARY}" -Wl,--no-whole-archive
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/umbo.map" -Wl,-soname,${UMBO_SONAME}
   -Wl,--gc-sections -Wl,--build-id -Wl,-O1 -Wl,-z,nodelete,-z,relro,-z,now,-z,noexecstack
@@ -126,6 +127,7 @@ file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/macros/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/tool/Cargo.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/build.rs"
      "${CMAKE_CURRENT_SOURCE_DIR}/cmake/umbo.map"
+     "${CMAKE_CURRENT_SOURCE_DIR}/cmake/link_for_glibc.sh"
      "${CMAKE_CURRENT_SOURCE_DIR}/.cargo/config.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
 

@@ -1,0 +1,31 @@
+# UMBO_OLDEST_GLIBC: what is linked here starts on this version of glibc and all later ones. Sets UMBO_LINKER, what links the
+# shared library, and adds to UMBO_CARGO_ENVIRONMENT what links the tool.
+set(UMBO_OLDEST_GLIBC "" CACHE STRING
+    "The oldest glibc for the shared library and the tool, such as 2.17, if zig is to link them; else that of this machine")
+set(UMBO_LINKER "${CMAKE_C_COMPILER}" ${CMAKE_C_COMPILER_ARG1})
+find_program(UMBO_ZIG NAMES zig python-zig HINTS "${CMAKE_CURRENT_SOURCE_DIR}/build/tools/bin"
+             DOC "Zig, which links for other versions of glibc")
+mark_as_advanced(UMBO_ZIG)
+set(UMBO_LINK_FOR_GLIBC "${CMAKE_CURRENT_SOURCE_DIR}/cmake/link_for_glibc.sh")
+if(NOT UMBO_OLDEST_GLIBC)
+  return()
+endif()
+if(NOT UMBO_OLDEST_GLIBC MATCHES "^2\\.[0-9]+$" OR UMBO_OLDEST_GLIBC VERSION_LESS 2.17)
+  message(FATAL_ERROR "umbo: UMBO_OLDEST_GLIBC is '${UMBO_OLDEST_GLIBC}'. The oldest that Rust knows is 2.17.")
+endif()
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR UMBO_RUST_TARGET MATCHES "-musl")
+  message(FATAL_ERROR "umbo: UMBO_OLDEST_GLIBC is given, and what is built is not for glibc.")
+endif()
+if(NOT UMBO_ZIG)
+  message(FATAL_ERROR "umbo: UMBO_OLDEST_GLIBC needs zig, which was not found: pip install ziglang, or -DUMBO_ZIG=/path/to/zig.")
+endif()
+set(zig_environment "UMBO_ZIG=${UMBO_ZIG}" "UMBO_CC=${CMAKE_C_COMPILER}"
+    "UMBO_ZIG_TARGET=${CMAKE_SYSTEM_PROCESSOR}-linux-gnu.${UMBO_OLDEST_GLIBC}")
+set(UMBO_LINKER "${CMAKE_COMMAND}" -E env ${zig_environment} "${UMBO_LINK_FOR_GLIBC}")
+set(triple "${UMBO_RUST_TARGET}")
+if(NOT triple)
+  set(triple "${CMAKE_SYSTEM_PROCESSOR}-unknown-linux-gnu")
+endif()
+string(TOUPPER "${triple}" triple)
+string(REPLACE "-" "_" triple "${triple}")
+list(APPEND UMBO_CARGO_ENVIRONMENT ${zig_environment} "CARGO_TARGET_${triple}_LINKER=${UMBO_LINK_FOR_GLIBC}")
