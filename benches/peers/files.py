@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures files of weights beside Python's safetensors: loading into memory that is there, restoring, saving.
+"""Measures files of weights beside Python's safetensors, and beside a bare copy through the system's cache: loading into
+memory that is there, restoring, saving.
 
     benches/peers/files.py [--prefix FOLDER] [--rounds N] [--sizes COUNTxBYTES,...]
 
@@ -92,6 +93,23 @@ def save_numpy(path, arrays):
     os.rename(f"{path}.partial", path)
 
 
+def copied_from(path, targets):
+    """Their bytes, as one thread reads them into memory that is there."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(-sum(target.nbytes for target in targets), os.SEEK_END)
+        for target in targets:
+            file.readinto(target)
+
+
+def copied_to(path, arrays):
+    """Their bytes alone, as one thread writes them; to the disk, and then in the place of the file."""
+    with open(f"{path}.partial", "wb", buffering=0) as file:
+        for array in arrays:
+            file.write(array)
+        os.fsync(file.fileno())
+    os.rename(f"{path}.partial", path)
+
+
 def turns(contestants, rounds):
     """For each of the contestants its times, and of its processors, by rounds."""
     taken = {name: [] for name in contestants}
@@ -132,15 +150,18 @@ def measure(count, size, folder):
         "load_weights, no checksums": lambda: umbo.load(others.encode()),
         "load_weights, checksums": lambda: umbo.load(own.encode()),
         "restore, checksums": lambda: umbo.restore(own.encode()),
+        "copy": lambda: copied_from(own, list(targets.values())),
     }
     if torch is not None:
         tensors = {name: torch.zeros(size // 4) for name in arrays}
         contestants["safetensors, PyTorch"] = lambda: load_torch(others, tensors)
     taken = turns(contestants, options.rounds)
     tell(title, taken, "safetensors, NumPy")
+    copy = str(folder / "copy")
     contestants = {
         "safetensors, fsync, rename": lambda: save_numpy(others, arrays),
         "save": lambda: umbo.save(own.encode()),
+        "copy, fsync, rename": lambda: copied_to(copy, list(arrays.values())),
     }
     tell(title, turns(contestants, max(3, options.rounds // 2)), "safetensors, fsync, rename")
 
