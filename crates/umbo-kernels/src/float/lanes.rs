@@ -77,9 +77,10 @@ pub trait Round: Copy {
     unsafe fn round_eight(values: [std::arch::x86_64::__m512d; 2], to: *mut [Self; BLOCK]);
 }
 
-/// The sum over the terms of factor × element, in the order of the terms and in float64, multiplied
-/// with `scale` and rounded. It is computed for the `N` elements from each term's first on. If
-/// there are no terms it is −0 × `scale`. Returns `None` if there is no loop in instructions: if
+/// The sum of `start` and, over the terms, factor × element, in the order of the terms and in
+/// float64, multiplied with `scale` and rounded. It is computed for the `N` elements from each
+/// term's first on. A sum that starts at −0 is that of the terms alone; products of one factor are
+/// added so. Returns `None` if there is no loop in instructions: if
 /// `N` is not [`BLOCK`], or on other processors. Inlined.
 ///
 /// The properties of the products make it faster; the bits are the same.
@@ -89,6 +90,7 @@ pub trait Round: Copy {
 #[inline(always)]
 pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
     instructions: Instructions,
+    start: f64,
     terms: impl Iterator<Item = Term<G>> + Clone,
     products: Products,
     scale: f64,
@@ -102,14 +104,14 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
             InstructionSet::Baseline => return None,
             // SAFETY: there are such instructions only where the processor has them; the caller's
             // promise.
-            InstructionSet::Avx2 => unsafe { x86::of_four(terms, products, scale, to) },
+            InstructionSet::Avx2 => unsafe { x86::of_four(start, terms, products, scale, to) },
             // SAFETY: as above.
-            InstructionSet::Avx512 => unsafe { x86::of_eight(terms, products, scale, to) },
+            InstructionSet::Avx512 => unsafe { x86::of_eight(start, terms, products, scale, to) },
         }
         // SAFETY: it has just been written.
         return Some(unsafe { sum.assume_init() });
     }
-    let _ = (instructions, terms, products, scale);
+    let _ = (instructions, start, terms, products, scale);
     None
 }
 
@@ -162,6 +164,7 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma")]
     pub unsafe fn of_four<G: Widen, T: Round>(
+        start: f64,
         terms: impl Iterator<Item = Term<G>> + Clone,
         products: Products,
         scale: f64,
@@ -180,7 +183,7 @@ mod x86 {
                 quarters.map(|quarter| _mm256_mul_pd(factor, _mm256_cvtps_pd(quarter)))
             }
             // SAFETY: as above.
-            None => unsafe { sums_of_four(terms, products) },
+            None => unsafe { sums_of_four(start, terms, products) },
         };
         let scale = _mm256_set1_pd(scale);
         let [a, b, c, d] = sums;
@@ -204,6 +207,7 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
     pub unsafe fn of_eight<G: Widen, T: Round>(
+        start: f64,
         terms: impl Iterator<Item = Term<G>> + Clone,
         products: Products,
         scale: f64,
@@ -216,7 +220,7 @@ mod x86 {
                 halves.map(|half| _mm512_mul_pd(factor, _mm512_cvtps_pd(half)))
             }
             // SAFETY: as above.
-            None => unsafe { sums_of_eight(terms, products) },
+            None => unsafe { sums_of_eight(start, terms, products) },
         };
         let scale = _mm512_set1_pd(scale);
         let [low, high] = sums;
@@ -247,11 +251,11 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma")]
     unsafe fn sums_of_four<G: Widen>(
+        start: f64,
         terms: impl Iterator<Item = Term<G>>,
         products: Products,
     ) -> [__m256d; 4] {
-        // −0 + a product is the product.
-        let mut sums = [_mm256_set1_pd(-0.0); 4];
+        let mut sums = [_mm256_set1_pd(start); 4];
         for (factor, from) in terms {
             let factor = _mm256_set1_pd(factor);
             for (index, sum) in sums.iter_mut().enumerate() {
@@ -272,11 +276,11 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn sums_of_eight<G: Widen>(
+        start: f64,
         terms: impl Iterator<Item = Term<G>>,
         products: Products,
     ) -> [__m512d; 2] {
-        // As in `sums_of_four`.
-        let mut sums = [_mm512_set1_pd(-0.0); 2];
+        let mut sums = [_mm512_set1_pd(start); 2];
         for (factor, from) in terms {
             let factor = _mm512_set1_pd(factor);
             for (index, sum) in sums.iter_mut().enumerate() {

@@ -6,12 +6,12 @@
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// The number of bits of the row numbers one pass of the sort uses.
-const DIGIT: u32 = 11;
+/// The most bits of the row numbers that one pass of the sort uses.
+const MOST_BITS: u32 = 11;
 
 /// Fewer entries than this are sorted by comparisons, which is faster for them than counting
 /// digits.
-const FEW: usize = 512;
+const FEW: usize = 128;
 
 /// Row numbers, sorted. Each has the number of its entry. The memory is kept when they are cleared.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct RowOrder {
     entries: Vec<OrderEntry>,
     /// Memory for sorting: as many entries again.
     spare: Vec<OrderEntry>,
+    /// Memory for sorting: for each digit the place of its next entry.
+    places: Vec<usize>,
     /// The positions at which the entries of each row begin, and the end of those of the last row.
     bounds: Vec<usize>,
 }
@@ -54,10 +56,13 @@ impl RowOrder {
     /// Removes all entries and reserves memory for `entries` of them.
     pub fn start(&mut self, entries: usize) -> Result<(), TryReserveError> {
         self.entries.clear();
-        self.spare.clear();
         self.bounds.clear();
         self.entries.try_reserve(entries)?;
-        self.spare.try_reserve(entries)?;
+        // It keeps its contents, so that they need not be made again.
+        let missing = entries.saturating_sub(self.spare.len());
+        self.spare.try_reserve(missing)?;
+        self.places.clear();
+        self.places.try_reserve(1 << MOST_BITS)?;
         self.bounds.try_reserve(entries.saturating_add(1))
     }
 
@@ -98,38 +103,60 @@ impl RowOrder {
         if self.entries.len() < FEW {
             self.entries.sort_unstable();
         } else {
+            // The passes share the bits equally, so that none has more digits than it needs.
             let bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
-            for shift in (0..bits).step_by(DIGIT as usize) {
-                self.sort_by_digit(shift);
+            let digit = bits.div_ceil(bits.div_ceil(MOST_BITS).max(1)).max(1);
+            for shift in (0..bits).step_by(digit as usize) {
+                self.sort_by_digit(shift, digit);
             }
         }
-        for (position, entry) in self.entries.iter().enumerate() {
-            if position == 0 || self.entries[position - 1].row != entry.row {
-                self.bounds.push(position);
-            }
-        }
-        self.bounds.push(self.entries.len());
+        self.find_bounds();
     }
 
-    /// Sorts by some bits of the rows, and keeps the order of entries in which these bits are
-    /// equal.
-    fn sort_by_digit(&mut self, shift: u32) {
-        let digit = |entry: &OrderEntry| (entry.row >> shift) & ((1 << DIGIT) - 1);
-        let mut places = [0usize; 1 << DIGIT];
-        self.entries
-            .iter()
-            .for_each(|entry| places[digit(entry)] += 1);
+    /// Sorts by `bits` bits of the rows, from bit `shift` on, and keeps the order of entries in
+    /// which these bits are equal.
+    fn sort_by_digit(&mut self, shift: u32, bits: u32) {
+        let RowOrder {
+            entries,
+            spare,
+            places,
+            ..
+        } = self;
+        let mask = (1 << bits) - 1;
+        let digit = |entry: &OrderEntry| (entry.row >> shift) & mask;
+        places.clear();
+        places.resize(mask + 1, 0);
+        entries.iter().for_each(|entry| places[digit(entry)] += 1);
         let mut sum = 0;
-        for place in &mut places {
+        for place in places.iter_mut() {
             sum += std::mem::replace(place, sum);
         }
-        self.spare.resize(self.entries.len(), OrderEntry::default());
-        for entry in &self.entries {
+        spare.resize(entries.len(), OrderEntry::default());
+        for entry in &*entries {
             let place = &mut places[digit(entry)];
-            self.spare[*place] = *entry;
+            spare[*place] = *entry;
             *place += 1;
         }
-        std::mem::swap(&mut self.entries, &mut self.spare);
+        std::mem::swap(entries, spare);
+    }
+
+    /// Finds where the entries of each row begin. Nothing is decided by a branch, which processors
+    /// would mispredict as often as not.
+    fn find_bounds(&mut self) {
+        let RowOrder {
+            entries, bounds, ..
+        } = self;
+        bounds.resize(entries.len() + 1, 0);
+        let mut rows = 0;
+        let mut before = usize::MAX;
+        for (position, entry) in entries.iter().enumerate() {
+            // The next one takes the place of a bound that is none.
+            bounds[rows] = position;
+            rows += usize::from(entry.row != before);
+            before = entry.row;
+        }
+        bounds[rows] = entries.len();
+        bounds.truncate(rows + 1);
     }
 
     /// The number of different rows that were named. The entries are sorted.
@@ -166,7 +193,10 @@ mod tests {
     use super::*;
 
     fn sorted(indices: &[i64], rows: usize) -> Vec<(usize, Vec<usize>)> {
-        let mut order = RowOrder::default();
+        sorted_in(&mut RowOrder::default(), indices, rows)
+    }
+
+    fn sorted_in(order: &mut RowOrder, indices: &[i64], rows: usize) -> Vec<(usize, Vec<usize>)> {
         order.start(indices.len()).unwrap();
         order.add_indices(indices, rows).unwrap();
         order.sort(rows);
@@ -201,15 +231,20 @@ mod tests {
             usize::MAX >> 1,
         ] {
             let row = |index: i64| index.wrapping_mul(0x5851_f42d_4c95_7f2d) as u64 % rows as u64;
-            let indices: Vec<i64> = (0..3000).map(|index| row(index % 1700) as i64).collect();
-            let mut expected = std::collections::BTreeMap::<usize, Vec<usize>>::new();
-            for (number, &index) in indices.iter().enumerate() {
-                expected.entry(index as usize).or_default().push(number);
+            // One order for all, which uses its memory again.
+            let mut order = RowOrder::default();
+            for entries in [3000, FEW as i64, 2 * FEW as i64, 1, 2999] {
+                let indices = (0..entries).map(|index| row(index % 1700) as i64);
+                let indices: Vec<i64> = indices.collect();
+                let mut expected = std::collections::BTreeMap::<usize, Vec<usize>>::new();
+                for (number, &index) in indices.iter().enumerate() {
+                    expected.entry(index as usize).or_default().push(number);
+                }
+                assert_eq!(
+                    sorted_in(&mut order, &indices, rows),
+                    expected.into_iter().collect::<Vec<_>>()
+                );
             }
-            assert_eq!(
-                sorted(&indices, rows),
-                expected.into_iter().collect::<Vec<_>>()
-            );
         }
     }
 

@@ -6,8 +6,8 @@
 //! depend on the threads.
 //!
 //! An update adds up the rows of a tile while it updates them ([`UpdatePass::at_rows`]): it reads
-//! each contribution once, and writes no sum to memory. Whoever needs the sums themselves has them
-//! written ([`RowSums::write_to`]).
+//! each contribution once, and writes no sum to memory (`update/row_gradients.rs`).
+//! Whoever needs the sums themselves has them written ([`RowSums::write_to`]).
 //!
 //! [`UpdatePass::at_rows`]: crate::update::pass::UpdatePass::at_rows
 
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use crate::dtype::DType;
 use crate::float::gradient_element::{GradientElement, for_gradient_dtype};
-use crate::float::lanes::BLOCK;
+use crate::float::lanes::{BLOCK, Term};
 use crate::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::prefetch::{ROWS_AHEAD, prefetch};
 use crate::rows::order::RowOrder;
@@ -143,6 +143,69 @@ impl<'a> RowSums<'a> {
             dispatch(instructions, tile);
         });
     }
+
+    /// [`RowSums::write_tile`] in a loop that is compiled for these instructions. The contributions
+    /// are of type `T`.
+    ///
+    /// # Safety
+    /// As for [`RowSums::write_tile`].
+    #[inline(always)]
+    pub(crate) unsafe fn write_tile_of<T: GradientElement>(
+        &self,
+        instructions: Instructions,
+        positions: Range<usize>,
+        columns: Range<usize>,
+        to: *mut f64,
+    ) {
+        let element = PhantomData::<T>;
+        let tile = SumTile {
+            sums: self,
+            positions,
+            columns,
+            to,
+            element,
+        };
+        tile.run(instructions);
+    }
+
+    /// Whether there are no sums of earlier runs.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.accumulated.is_none()
+    }
+
+    /// The type of the contributions.
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The factors of the parts.
+    pub(crate) fn factors(&self) -> impl Iterator<Item = f64> {
+        self.parts.iter().map(|part| part.factor)
+    }
+
+    /// The range of the sorted entries that name a row.
+    #[inline(always)]
+    pub(crate) fn entries_of(&self, position: usize) -> Range<usize> {
+        self.order.entries_of(position)
+    }
+
+    /// The row of a part, of elements of type `T`, that a sorted entry is, with its factor. `None`
+    /// past the last entry, and for a sum of earlier runs.
+    #[inline(always)]
+    pub(crate) fn fresh_term<T>(&self, entry: usize) -> Option<Term<T>> {
+        let mut number = self
+            .order
+            .number(entry)?
+            .checked_sub(self.accumulated_rows)?;
+        for part in self.parts {
+            if number < part.rows {
+                let first = part.values.data().cast::<T>();
+                return Some((part.factor, first.wrapping_add(number * self.width)));
+            }
+            number -= part.rows;
+        }
+        None
+    }
 }
 
 /// The sums of some columns of some rows. The parts are of type `T`, and the code that creates it
@@ -215,28 +278,22 @@ impl<T: GradientElement> SumTile<'_, T> {
     #[inline(always)]
     fn term(&self, entry: usize) -> Option<RowTerm<'_, T>> {
         let sums = self.sums;
-        let mut number = sums.order.number(entry)?;
+        let number = sums.order.number(entry)?;
         if number < sums.accumulated_rows {
-            let row = self.row(sums.accumulated.as_ref()?, number);
+            let first = sums.accumulated?.data().cast::<f64>();
+            let row = self.columns_of(first.wrapping_add(number * sums.width));
             return Some(RowTerm::Accumulated(row));
         }
-        number -= sums.accumulated_rows;
-        for part in sums.parts {
-            if number < part.rows {
-                return Some(RowTerm::Fresh(self.row(&part.values, number), part.factor));
-            }
-            number -= part.rows;
-        }
-        None
+        let (factor, first) = sums.fresh_term::<T>(entry)?;
+        Some(RowTerm::Fresh(self.columns_of(first), factor))
     }
 
-    /// The columns of row `number` of a span of type `E`, which has this row.
+    /// The columns of the row from `first` on, which is one of the sums or of a part.
     #[inline(always)]
-    fn row<'v, E>(&self, span: &'v Span<'_>, number: usize) -> &'v [E] {
-        let place = number * self.sums.width + self.columns.start;
-        let first = span.data().cast::<E>().wrapping_add(place);
-        // SAFETY: the span has this row (`RowSums::new` asserted how many there are), the row has
-        // these columns, and the builder of the span guaranteed that it may be read.
+    fn columns_of<E>(&self, first: *const E) -> &[E] {
+        let first = first.wrapping_add(self.columns.start);
+        // SAFETY: there is this row (`RowSums::new` asserted how many there are), it has these
+        // columns, and the builder of its span guaranteed that it may be read.
         unsafe { std::slice::from_raw_parts(first, self.columns.len()) }
     }
 }

@@ -100,10 +100,10 @@ impl<'a> WeightedSum<'a> {
             elements: PhantomData,
         };
         match contributions {
-            [a] if is_short::<T>(contributions, reciprocal) => {
+            [a] if is_short::<T>(a.factor, 1, reciprocal) => {
                 each.run(instructions, FewTermsSum::new([a], &fresh));
             }
-            [a, b] if is_short::<T>(contributions, reciprocal) => {
+            [a, b] if a.factor == b.factor && is_short::<T>(a.factor, 2, reciprocal) => {
                 each.run(instructions, FewTermsSum::new([a, b], &fresh));
             }
             _ => each.run(instructions, fresh),
@@ -203,8 +203,9 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for ScaledSum<'_, '_, G, T> {
             (part.factor, first)
         });
         // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
-        let sum =
-            unsafe { lanes::weighted_sum::<G, T, N>(instructions, terms, products, reciprocal) };
+        let sum = unsafe {
+            lanes::weighted_sum::<G, T, N>(instructions, -0.0, terms, products, reciprocal)
+        };
         let Some(mut gradient) = sum else {
             // SAFETY: the caller's promise.
             return unsafe { self.added(instructions, start) };
@@ -362,7 +363,10 @@ unsafe fn added<G: GradientElement, const N: usize>(
 
 /// Not `map`: compilers leave a call for each element in it if there are many elements.
 #[inline(always)]
-fn rounded<T: Real, const N: usize>(sum: [f64; N], scale: impl Fn(f64) -> f64) -> [T; N] {
+pub(super) fn rounded<T: Real, const N: usize>(
+    sum: [f64; N],
+    scale: impl Fn(f64) -> f64,
+) -> [T; N] {
     let mut rounded = [T::from_f64(0.0); N];
     for (rounded, sum) in rounded.iter_mut().zip(sum) {
         *rounded = T::from_f64(scale(sum));
@@ -371,7 +375,7 @@ fn rounded<T: Real, const N: usize>(sum: [f64; N], scale: impl Fn(f64) -> f64) -
 }
 
 #[inline(always)]
-fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
+pub(super) fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
     let zero = T::from_f64(0.0);
     let mut finite = true;
     for element in elements {
@@ -403,35 +407,32 @@ fn products_of<G: GradientElement>(contributions: &[Contribution<'_>]) -> Produc
 /// rounding only the sum gives the same as first rounding the product. The product of 24 bits of
 /// float32, or fewer of a narrower type, and 29 bits of the factor fits in the 53 bits of float64.
 /// Counts of examples are such factors. The bounds exclude subnormal and infinite products.
-fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
+pub(super) fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
     let bits = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS;
     let rest = (1u64 << (f64::MANTISSA_DIGITS - bits)) - 1;
     let range = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
     G::DTYPE != DType::Float64 && factor.to_bits() & rest == 0 && range.contains(&factor)
 }
 
-/// Whether the contributions, of which there is at least one, may be added in float32. Then the
-/// float32 sum, multiplied with the product of factor and reciprocal, has the bits of the float64
-/// way rounded to float32. The elements are float32, or of a narrower type whose numbers float32
-/// can represent.
+/// Whether one or two `terms` of one factor may be added in float32. Then the float32 sum,
+/// multiplied with the product of factor and reciprocal, has the bits of the float64 way rounded to
+/// float32. The elements are float32, or of a narrower type whose numbers float32 can represent.
 ///
 /// Factor and reciprocal have to be powers of two in the range of float32's normal numbers, so that
-/// the float64 way rounds only at its end. Two contributions must have the same factor. The float64
-/// sum of two float32 numbers, rounded to float32, is their float32 sum, since 53 bits are more
-/// than twice 24 bits and two. The product of this sum and a power of two is exact if it is a
-/// normal number. If it is not, it is rounded a second time, unless the sum was exact. A sum below
-/// 2⁻¹²⁵ is exact, which is enough if the power of two is at least one half.
-fn is_short<T: Real>(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
+/// the float64 way rounds only at its end. The float64 sum of two float32 numbers, rounded to
+/// float32, is their float32 sum, since 53 bits are more than twice 24 bits and two. The product of
+/// this sum and a power of two is exact if it is a normal number. If it is not, it is rounded a
+/// second time, unless the sum was exact. A sum below 2⁻¹²⁵ is exact, which is enough if the power
+/// of two is at least one half.
+pub(super) fn is_short<T: Real>(factor: f64, terms: usize, reciprocal: f64) -> bool {
     let is_power = |value: f64| {
         let mantissa = value.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
         let range = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
         mantissa == 0 && range.contains(&value)
     };
-    let factor = contributions[0].factor;
     let scale = factor * reciprocal;
-    let least = if contributions.len() == 1 { 0.0 } else { 0.5 };
+    let least = if terms == 1 { 0.0 } else { 0.5 };
     T::DTYPE == DType::Float32
-        && contributions.iter().all(|part| part.factor == factor)
         && [factor, reciprocal, scale].into_iter().all(is_power)
         && scale >= least
 }

@@ -13,6 +13,7 @@ pub mod measure;
 pub mod pass;
 mod pass_loop;
 pub mod rounding;
+mod row_gradients;
 pub mod rules;
 pub mod squares;
 pub mod tiles;

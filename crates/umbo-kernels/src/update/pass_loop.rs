@@ -17,6 +17,10 @@ use crate::update::gradients::{GradientLoop, MakeGradients};
 use crate::update::pass::{TILE, UpdatePass};
 use crate::update::tiles::TileRows;
 
+/// Elements that are updated together at the end of a tile that ends with no whole block, as rows
+/// of 20 or 300 numbers do.
+const PART: usize = 4;
+
 impl UpdatePass<'_> {
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
@@ -206,6 +210,14 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateTiles<'_, F, SLOTS>
                     gradient = gradient.add(BLOCK);
                 }
                 place += BLOCK;
+            }
+            while end - place >= PART {
+                // SAFETY: as above.
+                unsafe {
+                    operands.update(gradient.cast::<[_; PART]>().read(), place);
+                    gradient = gradient.add(PART);
+                }
+                place += PART;
             }
             while place < end {
                 // SAFETY: the element is in the tile, which only this call uses.

@@ -272,9 +272,7 @@ impl UpdatePass<'_> {
                 let rows = first..range.end.min(first + together);
                 for done in (0..width).step_by(TILE) {
                     let columns = done..width.min(done + TILE);
-                    for number in &numbers[rows.clone()] {
-                        self.prefetch::<T>(number * width + done, columns.len());
-                    }
+                    self.prefetch::<T>(&numbers[rows.clone()], width, columns.clone());
                     self.write_row_gradients::<G, T>(rows.clone(), columns.clone(), buffer);
                     self.tile_rows(buffer, &numbers[rows.clone()], width, columns, update);
                 }
@@ -296,12 +294,27 @@ impl UpdatePass<'_> {
             let start = rows.start * width + columns.start;
             return self.write_gradient::<G, T>(self.sum(), start..start + elements, to);
         };
+        let instructions = self.instructions();
+        // SAFETY: the pass has these rows and columns, for whose gradients `to` has room.
+        let is_written = unsafe {
+            terms.write_gradients(
+                instructions,
+                self.sum(),
+                rows.clone(),
+                columns.clone(),
+                to.cast(),
+                self.not_finite,
+            )
+        };
+        if is_written {
+            return;
+        }
         let mut sums = TileBuffer(MaybeUninit::uninit());
         let first = sums.0.as_mut_ptr().cast::<f64>();
         // SAFETY: the pass has these rows and columns, and at most `TILE` elements; the sums are
         // this call's, and are read when they are written.
         let sums = unsafe {
-            terms.write_tile(self.instructions(), rows, columns, first);
+            terms.write_tile(instructions, rows, columns, first);
             std::slice::from_raw_parts(first.cast::<u8>(), elements * size_of::<f64>())
         };
         let sum = self.sum().of_sums(Span::of_bytes(sums, DType::Float64));
@@ -330,11 +343,15 @@ impl UpdatePass<'_> {
         dispatch(self.instructions(), write);
     }
 
-    /// Asks for `elements` elements of the weights and slots, from `place` on.
-    fn prefetch<T: Real>(&self, place: usize, elements: usize) {
+    /// Asks for the elements `columns` of the weights and slots of the rows with these `numbers`,
+    /// each of `width` elements.
+    fn prefetch<T: Real>(&self, numbers: &[usize], width: usize, columns: Range<usize>) {
         for span in std::iter::once(self.weights()).chain(self.slots) {
-            let first = span.data().cast::<T>().wrapping_add(place);
-            prefetch(first.cast(), elements * size_of::<T>());
+            let first = span.data().cast::<T>().wrapping_add(columns.start);
+            for number in numbers {
+                let row = first.wrapping_add(number * width);
+                prefetch(row.cast(), columns.len() * size_of::<T>());
+            }
         }
     }
 

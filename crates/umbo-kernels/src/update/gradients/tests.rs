@@ -126,7 +126,10 @@ fn check<G: GradientElement>(all: &[&[G]], factor: f64, divisor: f64) -> bool {
             );
         }
     }
-    all.len() < 3 && is_short::<f32>(&parts, divisor.recip())
+    let factor = parts[0].factor;
+    parts.len() < 3
+        && parts.iter().all(|part| part.factor == factor)
+        && is_short::<f32>(factor, parts.len(), divisor.recip())
 }
 
 /// All gradients but one have the same exponent, and all bits of the mantissa.
