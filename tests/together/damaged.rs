@@ -19,7 +19,8 @@ use super::dividing::{contribute, gradients};
 use super::engine::{Rank, ranks};
 use super::{named, options, tensor};
 
-/// A rank that receives one word of rank 1 otherwise.
+/// A rank that receives one word of rank 1 otherwise. Its votes come out as if a rank had failed,
+/// so that all descriptors are exchanged.
 struct Damaging {
     rank: Arc<Rank>,
     /// The gathering, counted from 0, the word of what rank 1 sends in it, and which bits are
@@ -43,6 +44,11 @@ impl Communicator for Damaging {
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        if let EngineCall::Vote(vote) = call {
+            let voted = matched(|| self.rank.call(EngineCall::Vote(&mut *vote)));
+            vote.least = i64::MIN;
+            return voted;
+        }
         let EngineCall::AllGather {
             send,
             receive: Incoming::Host(receive),
@@ -111,13 +117,17 @@ fn train(strategy: &Strategy) -> Result<()> {
 /// damaged.
 fn damaged(replicas_in_sync: usize, at: (usize, usize, u64)) -> (Result<()>, usize, usize) {
     let ranks = ranks(2);
-    let damaging = Arc::new(Damaging {
-        rank: Arc::clone(&ranks[0]),
-        at,
-        gathered: AtomicUsize::new(0),
-        words: AtomicUsize::new(0),
-    });
-    let communicators: [Arc<dyn Communicator>; 2] = [Arc::clone(&damaging) as _, ranks[1].clone()];
+    let engine = |rank: usize, at| {
+        Arc::new(Damaging {
+            rank: Arc::clone(&ranks[rank]),
+            at,
+            gathered: AtomicUsize::new(0),
+            words: AtomicUsize::new(0),
+        })
+    };
+    let damaging = engine(0, at);
+    let communicators: [Arc<dyn Communicator>; 2] =
+        [Arc::clone(&damaging) as _, engine(1, (usize::MAX, 0, 0))];
     let outcome = std::thread::scope(|scope| {
         let [first, _] = communicators.map(|communicator| {
             scope.spawn(move || {

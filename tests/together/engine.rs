@@ -14,6 +14,14 @@ use umbo_core::error::{Error, Result, Status};
 /// How long a rank waits for the others before it gives up. Nothing that goes right waits as long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How many calls the making of a strategy takes: a vote, and descriptors, since strategies of one
+/// process have different numbers.
+pub const STRATEGY: u64 = 2;
+
+/// How many calls the making of a variable takes at most: a vote, descriptors where it lies on
+/// GPUs of some ranks alone, and its first value.
+pub const VARIABLE: u64 = 3;
+
 /// What a rank sends: which call it is, and a part for each rank.
 struct Sent {
     call: &'static str,

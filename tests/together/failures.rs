@@ -18,7 +18,7 @@ use umbo_core::values::Value;
 use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::dividing::{contribute, gradients, numbers};
-use super::engine::{hanging, job, ranks};
+use super::engine::{STRATEGY, VARIABLE, hanging, job, ranks};
 use super::{bytes, named, on_ranks, on_ranks_of, tensor};
 
 fn counter(strategy: &Strategy) -> Variable {
@@ -216,7 +216,7 @@ fn strategies_are_made_together() {
 /// and from then on all that needs the others says so.
 #[test]
 fn deaths_are_reported_and_nothing_hangs() {
-    for at in 1.. {
+    for at in STRATEGY.. {
         let ranks = job(3, Some(at), Some((1, at)));
         let ends = on_ranks(&ranks, 2, |rank, strategy| {
             let strategy = strategy.unwrap();
@@ -254,7 +254,7 @@ fn deaths_are_reported_and_nothing_hangs() {
 #[test]
 fn deaths_in_updates_leave_weights_and_state_as_they_were() {
     for deferred in [false, true] {
-        for at in 1.. {
+        for at in STRATEGY.. {
             let ranks = job(3, Some(at), Some((1, at)));
             let ends = on_ranks(&ranks, 2, |rank, strategy| {
                 let strategy = strategy.unwrap();
@@ -339,7 +339,7 @@ fn counter_or_nothing(strategy: &Strategy) -> Option<Variable> {
 #[test]
 fn a_rank_that_hangs_is_a_deadline_and_then_unavailable() {
     let mut at = Vec::new();
-    for call in 3..12 {
+    for call in STRATEGY + VARIABLE..14 {
         at.extend(on_ranks(&hanging(2, call), 1, |_, strategy| {
             let strategy = strategy.unwrap();
             let variable = counter(&strategy);

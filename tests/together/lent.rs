@@ -394,7 +394,7 @@ fn what_is_lent_comes_back_when_a_rank_dies() {
                 },
             );
             // The strategy and the variables are made in the first calls.
-            for at in (9 + u64::from(deferred)..).step_by(2) {
+            for at in (10 + u64::from(deferred)..).step_by(2) {
                 let job = job(size, Some(at), Some((size - 1, at)));
                 let ends = on_ranks(&job, replicas, |_, strategy| {
                     let work = Work::new(strategy.unwrap(), plan);

@@ -206,7 +206,7 @@ impl ObjectRecord {
     pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
         if let Some(sharding) = variable.sharding() {
             let shape = variable.shape();
-            let boundaries = sharding.boundaries().to_vec();
+            let boundaries = sharding.boundaries();
             self.sharded
                 .push((name.clone(), SavedSharding { shape, boundaries }));
         }
@@ -223,7 +223,7 @@ impl ObjectRecord {
         tensor: Tensor,
     ) -> Result<()> {
         if let Some(sharding) = variable.sharding() {
-            let boundaries = sharding.boundaries().iter();
+            let boundaries = sharding.boundaries().into_iter();
             let boundaries = boundaries
                 .map(|boundary| boundary.div_ceil(block))
                 .collect();

@@ -57,6 +57,7 @@ pub(crate) fn add_gradients(gradients: &Gradients, add: &mut AddQuantity<'_>) {
             variable.shape()[..].into(),
         );
         let shards = variable.sharding().map(|sharding| sharding.boundaries());
+        let shards = shards.as_deref();
         add(&format_args!("where '{name}' is divided"), shards.into());
         let is_row_sparse = gradients.is_row_sparse(index);
         add(

@@ -28,6 +28,9 @@ use umbo_kernels::update::chunks::Chunks;
 use umbo_kernels::update::weighted_sum::Contribution;
 use umbo_strategy::ranks::Collective;
 
+/// Sent instead of a variable by a rank in whose part all gradients are finite.
+const ALL_FINITE: u64 = u64::MAX;
+
 impl Shards {
     /// Completes the scalars of the updates of `items` with what the rule must know about whole
     /// variables.
@@ -89,6 +92,9 @@ impl Shards {
                     .copied()
                     .unwrap_or_default();
                 let found = u64::from_ne_bytes(word);
+                if found == ALL_FINITE {
+                    continue;
+                }
                 if let Some(item) = items.iter().find(|item| item.index as u64 == found) {
                     item.not_finite.store(true, Ordering::Relaxed);
                 }
@@ -136,7 +142,7 @@ impl Shards {
         let found = items
             .iter()
             .find(|item| item.not_finite.load(Ordering::Relaxed));
-        let found = found.map_or(u64::MAX, |item| item.index as u64);
+        let found = found.map_or(ALL_FINITE, |item| item.index as u64);
         to[..WORD].copy_from_slice(&found.to_ne_bytes());
     }
 }

@@ -1,6 +1,7 @@
 //! The participation mask, which ranks exchange before gradients: which replica contributed to
 //! which variable, and with which weight.
 
+use std::iter;
 use std::sync::Arc;
 
 use crate::apply::sources::GradientSources;
@@ -12,7 +13,10 @@ use umbo_strategy::ranks::wire::{Reader, Writer};
 /// The variables to which each replica of all ranks contributed.
 #[derive(Clone, Default)]
 pub(crate) struct Participation {
-    ranks: Arc<[RankParticipation]>,
+    ranks: Arc<[Arc<RankParticipation>]>,
+    /// The ranks that contributed to other variables than the rank before them: few, or the first
+    /// one alone, however many ranks there are.
+    differing: Arc<[usize]>,
 }
 
 /// The participation of one rank.
@@ -32,6 +36,7 @@ pub(crate) struct ReplicaParticipation {
 }
 
 /// A bit for each variable.
+#[derive(PartialEq, Eq)]
 struct Bits(Vec<u64>);
 
 impl Bits {
@@ -77,6 +82,43 @@ impl RankParticipation {
             .filter(move |replica| replica.wrote(index))
     }
 
+    /// Whether it has something for the same variables as another rank, of as many replicas.
+    fn writes_like(&self, other: &RankParticipation) -> bool {
+        let replicas = || self.replicas.iter().zip(&other.replicas);
+        self.before == other.before
+            && self.replicas.len() == other.replicas.len()
+            && replicas().all(|(one, other)| {
+                (one.weight == 0.0) == (other.weight == 0.0) && one.wrote == other.wrote
+            })
+    }
+
+    fn read(rank: usize, bytes: &[u8]) -> Result<RankParticipation> {
+        let mut from = Reader::new(rank, bytes);
+        // As ranks check their own: a sum of weights may be too large to be finite.
+        let weight_before = from.float()?;
+        if weight_before.is_nan() || weight_before < 0.0 {
+            return Err(from.damaged());
+        }
+        let before = Bits::read(&mut from)?;
+        let replicas = (0..from.count()?)
+            .map(|_| {
+                let weight = from.float()?;
+                if !(weight.is_finite() && weight >= 0.0) {
+                    return Err(from.damaged());
+                }
+                Ok(ReplicaParticipation {
+                    weight,
+                    wrote: Bits::read(&mut from)?,
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(RankParticipation {
+            weight_before,
+            before,
+            replicas,
+        })
+    }
+
     /// Whether it has anything for variable `index`.
     pub fn wrote(&self, index: usize) -> bool {
         self.before.has(index) || self.writers(index).next().is_some()
@@ -105,35 +147,32 @@ impl Participation {
 
     /// Decodes the participation of all ranks.
     pub fn read(participation: &Gathered) -> Result<Participation> {
-        let read = |(rank, bytes): (usize, &[u8])| {
-            let mut from = Reader::new(rank, bytes);
-            let weight_before = from.float()?;
-            let before = Bits::read(&mut from)?;
-            let replicas = (0..from.count()?)
-                .map(|_| {
-                    Ok(ReplicaParticipation {
-                        weight: from.float()?,
-                        wrote: Bits::read(&mut from)?,
-                    })
-                })
-                .collect::<Result<_>>()?;
-            Ok(RankParticipation {
-                weight_before,
-                before,
-                replicas,
-            })
-        };
-        let ranks = participation
-            .iter()
-            .enumerate()
-            .map(read)
-            .collect::<Result<_>>()?;
-        Ok(Participation { ranks })
+        let read = |(rank, bytes)| RankParticipation::read(rank, bytes).map(Arc::new);
+        let ranks = participation.iter().enumerate().map(read);
+        let ranks = ranks.collect::<Result<Arc<[Arc<RankParticipation>]>>>()?;
+        let differs = |rank: &usize| *rank == 0 || !ranks[*rank].writes_like(&ranks[*rank - 1]);
+        let differing = (0..ranks.len()).filter(differs).collect();
+        Ok(Participation { ranks, differing })
+    }
+
+    /// The participation of `ranks` ranks that all have sent these bytes.
+    pub fn alike(bytes: &[u8], ranks: usize) -> Result<Participation> {
+        let of_each = Arc::new(RankParticipation::read(0, bytes)?);
+        Ok(Participation {
+            ranks: iter::repeat_n(of_each, ranks).collect(),
+            differing: Arc::new([0]),
+        })
     }
 
     /// The participation of each rank.
-    pub fn ranks(&self) -> &[RankParticipation] {
+    pub fn ranks(&self) -> &[Arc<RankParticipation>] {
         &self.ranks
+    }
+
+    /// The participation of ranks, without those that contributed to the same variables as the rank
+    /// before them.
+    pub fn that_differ(&self) -> impl Iterator<Item = &RankParticipation> {
+        self.differing.iter().map(|&rank| &*self.ranks[rank])
     }
 
     /// The weights of all runs and replicas, added as one process adds them.
@@ -145,6 +184,6 @@ impl Participation {
 
     /// Whether any replica has contributed to variable `index`.
     pub fn has_variable(&self, index: usize) -> bool {
-        self.ranks.iter().any(|rank| rank.wrote(index))
+        self.that_differ().any(|rank| rank.wrote(index))
     }
 }

@@ -72,36 +72,57 @@ pub(crate) struct ReceivedShard<'a> {
     pub first: usize,
 }
 
-/// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at
-/// tile boundaries.
-fn shard_ranges(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
-    let mut all = Vec::new();
-    let mut round = 0;
-    let mut left = most;
-    let mut first_tile = 0;
+/// The ranges of each rank's part. Each round of one rank has at most `most` elements, which is
+/// more than a tile. Ranges end at tile boundaries.
+fn shard_ranges(items: &[ShardedVariable], ranks: usize, most: usize) -> Vec<Vec<ShardRange>> {
+    let mut all: Vec<RankRanges> = Vec::new();
+    all.resize_with(ranks, || RankRanges {
+        left: most,
+        ..RankRanges::default()
+    });
     for (item, sharded) in items.iter().enumerate() {
-        let mut rest = sharded.sharding.of(rank);
-        while !rest.is_empty() {
-            if left < rest.len().min(TILE) {
-                (round, left) = (round + 1, most);
-            }
-            let count = if rest.len() <= left {
-                rest.len()
-            } else {
-                left / TILE * TILE
-            };
-            let range = rest.start..rest.start + count;
-            (rest.start, left) = (range.end, left - count);
-            all.push(ShardRange {
-                round,
-                item,
-                range,
-                first_tile,
-            });
-            first_tile += count.div_ceil(TILE);
+        for (rank, part) in sharded.sharding.parts_with_elements() {
+            all[rank].add(item, part, most);
         }
     }
-    all
+    all.into_iter().map(|of_rank| of_rank.ranges).collect()
+}
+
+/// The ranges of a rank's part, while they are made.
+#[derive(Default)]
+struct RankRanges {
+    ranges: Vec<ShardRange>,
+    round: usize,
+    /// How many more elements the round may have.
+    left: usize,
+    tiles: usize,
+}
+
+impl RankRanges {
+    /// Adds the rank's part of an item.
+    fn add(&mut self, item: usize, mut rest: Range<usize>, most: usize) {
+        while !rest.is_empty() {
+            if self.left < rest.len().min(TILE) {
+                self.round += 1;
+                self.left = most;
+            }
+            let count = if rest.len() <= self.left {
+                rest.len()
+            } else {
+                self.left / TILE * TILE
+            };
+            let range = rest.start..rest.start + count;
+            rest.start = range.end;
+            self.left -= count;
+            self.ranges.push(ShardRange {
+                round: self.round,
+                item,
+                range,
+                first_tile: self.tiles,
+            });
+            self.tiles += count.div_ceil(TILE);
+        }
+    }
 }
 
 impl Shards {
@@ -141,16 +162,13 @@ impl Shards {
         let items: Vec<ShardedVariable> = items.collect();
         let bytes = |item: &ShardedVariable| {
             let sent = participation
-                .ranks()
-                .iter()
+                .that_differ()
                 .map(|from| item.sent_by(from) * item.wire_size());
             size * sent.max().unwrap_or(0).max(item.dtype.size())
         };
         let most = round / items.iter().map(bytes).max().unwrap_or(1) / TILE;
         let most = most.max(1) * TILE;
-        let shard_ranges: Vec<_> = (0..size)
-            .map(|rank| shard_ranges(&items, rank, most))
-            .collect();
+        let shard_ranges = shard_ranges(&items, size, most);
         let last = shard_ranges.iter().filter_map(|of_rank| of_rank.last());
         Shards {
             participation: participation.clone(),
@@ -372,17 +390,19 @@ mod tests {
             let mut loads = Loads::new(ranks);
             let divide = |&elements: &usize| variable(loads.divide(0, elements, 4), elements);
             let items: Vec<ShardedVariable> = list.iter().map(divide).collect();
-            for (rank, most) in (0..ranks).flat_map(|rank| most.map(|most| (rank, most))) {
-                check_rounds(&items, rank, most);
+            for most in most {
+                let ranges = shard_ranges(&items, ranks, most);
+                for (rank, ranges) in ranges.iter().enumerate() {
+                    check_rounds(&items, rank, ranges, most);
+                }
             }
         }
     }
 
-    fn check_rounds(items: &[ShardedVariable], rank: usize, most: usize) {
-        let ranges = shard_ranges(items, rank, most);
+    fn check_rounds(items: &[ShardedVariable], rank: usize, ranges: &[ShardRange], most: usize) {
         let mut ends: Vec<usize> = items.iter().map(|it| it.sharding.of(rank).start).collect();
         let (mut round, mut in_round, mut tiles, mut item) = (0, 0, 0, 0);
-        for range in &ranges {
+        for range in ranges {
             assert!(range.round == round || range.round == round + 1);
             in_round = range.range.len() + if range.round == round { in_round } else { 0 };
             round = range.round;

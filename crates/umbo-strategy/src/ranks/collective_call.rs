@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::descriptor::{BYTES, CollectiveKind, Descriptor, PASSED_OVER};
+use super::descriptor::{CollectiveKind, Descriptor, PASSED_OVER};
+use super::descriptors::Descriptors;
 use super::disagreement::{
     QuantityDifference, all_agree, differ_in_quantities, disagreement, lengths_differ,
 };
@@ -62,7 +63,7 @@ const MUCH: usize = 4096;
 pub struct Collective<'a> {
     ranks: &'a Ranks,
     turn: MutexGuard<'a, CommunicatorState>,
-    descriptors: Vec<Descriptor>,
+    descriptors: Descriptors,
 }
 
 impl Ranks {
@@ -117,7 +118,7 @@ impl Ranks {
         turn: &mut CommunicatorState,
         call: Call<'_>,
         outcome: Result<T>,
-    ) -> Result<(Vec<Descriptor>, T)> {
+    ) -> Result<(Descriptors, T)> {
         let series = &mut *self.series.lock();
         if !series.is_open {
             series.begin(0);
@@ -131,16 +132,17 @@ impl Ranks {
         let descriptors = match self.exchange(&descriptor) {
             Ok(descriptors) => descriptors,
             Err(error) => {
-                let broken = self.break_off(turn, &error, &descriptor);
+                let broken = self.break_off(turn, &error, &descriptor.text);
                 return Err(outcome.err().unwrap_or(broken));
             }
         };
-        let ended = match failures(&descriptors) {
-            None if all_agree(&descriptors) => lengths_differ(&descriptors),
-            None => match self.difference(&descriptors, call.quantities) {
-                Ok(difference) => Some(disagreement(&descriptors, difference.as_ref())),
+        let differing = descriptors.that_differ();
+        let ended = match failures(differing) {
+            None if all_agree(differing) => lengths_differ(differing),
+            None => match self.difference(differing, call.quantities) {
+                Ok(difference) => Some(disagreement(differing, difference.as_ref())),
                 Err(error) => {
-                    let broken = self.break_off(turn, &error, &descriptor);
+                    let broken = self.break_off(turn, &error, &descriptor.text);
                     return Err(outcome.err().unwrap_or(broken));
                 }
             },
@@ -150,7 +152,7 @@ impl Ranks {
             let error = outcome.err().unwrap_or_else(|| ended.error());
             let passes_over =
                 |it: &Descriptor| it.kind == CollectiveKind::Run && it.numbers[0] == PASSED_OVER;
-            series.passes_over = descriptors.iter().any(passes_over);
+            series.passes_over = differing.iter().any(passes_over);
             series.ended = Some(ended);
             return Err(error);
         }
@@ -181,16 +183,6 @@ impl Ranks {
         }
     }
 
-    fn exchange(&self, descriptor: &Descriptor) -> Result<Vec<Descriptor>> {
-        let _span = observe::span(Phase::Exchange);
-        let bytes = self.gather_alike(&descriptor.encode())?;
-        bytes
-            .chunks(BYTES)
-            .enumerate()
-            .map(|(rank, bytes)| Descriptor::decode(bytes, rank))
-            .collect()
-    }
-
     /// The quantity that differs between ranks that are at the same operation. All ranks take part,
     /// since all see that they differ.
     fn difference(
@@ -206,12 +198,7 @@ impl Ranks {
 
     /// Marks the engine as broken, after a failure; returns the error of the call that has found
     /// it.
-    fn break_off(
-        &self,
-        turn: &mut CommunicatorState,
-        error: &Error,
-        descriptor: &Descriptor,
-    ) -> Error {
+    fn break_off(&self, turn: &mut CommunicatorState, error: &Error, operation: &str) -> Error {
         let rank = match error.unnamed() {
             Error::Rank { rank, .. } => *rank,
             _ => None,
@@ -220,7 +207,7 @@ impl Ranks {
             "the ranks cannot meet any more ({}: {error}), found at {} on rank {}; what needs all \
              ranks fails from now on: end the job, and resume from the last checkpoint",
             error.status().name(),
-            descriptor.text,
+            operation,
             self.rank()
         );
         let ended = turn.broken.insert(Ended {
@@ -268,7 +255,7 @@ fn failures(descriptors: &[Descriptor]) -> Option<Ended> {
 impl Collective<'_> {
     /// The numbers of each rank.
     pub fn numbers(&self) -> impl Iterator<Item = [u64; 2]> {
-        self.descriptors.iter().map(|descriptor| descriptor.numbers)
+        self.descriptors.numbers()
     }
 
     /// Gathers the bytes of all ranks. Each rank sends as many as its descriptor says.
@@ -280,11 +267,7 @@ impl Collective<'_> {
     /// Reserves the memory for [`Collective::all_gather_to`]. If there is much to gather, this is a
     /// vote: the other ranks must not wait for one that lacks the memory.
     pub fn reserve(&mut self) -> Result<Gathered> {
-        let counts: Vec<usize> = self
-            .descriptors
-            .iter()
-            .map(|descriptor| descriptor.length as usize)
-            .collect();
+        let counts: Vec<usize> = self.descriptors.lengths().collect();
         let all = counts
             .iter()
             .try_fold(0_usize, |sum, &count| sum.checked_add(count));
@@ -295,7 +278,7 @@ impl Collective<'_> {
                 counts,
             });
         }
-        let kind = self.descriptors[self.ranks.rank()].kind;
+        let kind = self.descriptors.kind();
         let call = Call::to(kind, &"the memory for what the ranks send");
         let (_, bytes) = self
             .ranks
@@ -365,8 +348,8 @@ impl Collective<'_> {
         let _span = observe::span(Phase::Exchange);
         count(sent, received);
         self.ranks.engine.call(call).map_err(|error| {
-            self.ranks
-                .break_off(&mut self.turn, &error, &self.descriptors[self.ranks.rank()])
+            let operation = self.descriptors.text(self.ranks.rank());
+            self.ranks.break_off(&mut self.turn, &error, operation)
         })
     }
 }

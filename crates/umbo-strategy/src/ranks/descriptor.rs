@@ -7,7 +7,7 @@ use umbo_base::error::{Error, Result, Status};
 pub(super) const BYTES: usize = 256;
 
 /// The first bytes of every descriptor: what it is and how it is laid out.
-const MAGIC: u32 = 0x554d_4203;
+const MAGIC: u32 = 0x554d_4204;
 
 /// The number of words that stand before the text. The last of them is a checksum of all other
 /// bytes, so that damaged values, such as a length, are not used.

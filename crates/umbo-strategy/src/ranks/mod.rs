@@ -10,8 +10,9 @@
 //!
 //! - `group`: the ranks. `joining`: they make a strategy and variables. `series`: the state of
 //!   their collectives.
-//! - `descriptor`: what a rank sends first. `collective_call`: collectives. `quantities`: what must
-//!   be equal on all ranks. `disagreement`: messages where it is not.
+//! - `descriptor`: what a rank says first. `descriptors`: those of all ranks, which are sent only
+//!   if they differ. `collective_call`: collectives. `quantities`: what must be equal on all ranks.
+//!   `disagreement`: messages where it is not.
 //! - `values`: values gathered from all ranks. `large`: reductions of large tensors.
 //! - `wire`: the encoding of numbers and tensors.
 //! - `steps`: the collectives of a step, from its beginning to its commit point. `totals`: the
@@ -22,6 +23,7 @@ pub(crate) mod multi_rank_step;
 
 mod collective_call;
 mod descriptor;
+mod descriptors;
 mod disagreement;
 mod group;
 mod joining;
