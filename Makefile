@@ -67,8 +67,9 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-riscv64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
+  test-aarch64 test-riscv64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol simulate mutants faults test-c \
+  test-large test-all build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines \
+  adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -209,6 +210,11 @@ else
 	@STEP_TRACES="$(CURDIR)/build/step_traces" cargo test --locked --quiet --test strategy --test together
 	@STEP_TRACES="$(CURDIR)/build/step_traces" $(cargo_test) --test protocol traces -- --nocapture
 endif
+
+simulate: ## Simulate steps of up to 1,000 ranks in virtual time, and compare them with docs/scale.py (8 GB of memory, some minutes; SEED=)
+	@$(call section,Ranks in virtual time)
+	@cargo build --locked --quiet --release --workspace --bin simulation
+	@scripts/simulate.py --seed $(SEED) $(if $(SMALL),--small)
 
 ifdef SIDE_BY_SIDE
 mutants: test-rust

@@ -8,6 +8,8 @@ import math
 import sys
 
 MOST = 10_000
+# Parts of variables are whole tiles. A round has so many bytes of each process, and messages go to so many at a time.
+TILE, ROUND, PEERS = 4096, 16 << 20, 32
 ROWS = [1, 2, 4, 8, 16, 64, 256, 1000, 4000, MOST]
 
 
@@ -45,7 +47,7 @@ def arguments(words):
     add("--message-us", type=any_, default=1, help="microseconds that a process spends on a message: "
         "'umbo bench exchange' with small sizes (default: 1)")
     add("--latency-us", type=any_, default=10, help="microseconds from one process to another (default: 10)")
-    add("--votes", type=number(0, 1000, int), default=5, help="votes of the ranks in a step (default: 5)")
+    add("--votes", type=number(0, 1000, int), default=6, help="votes of the ranks in a step (default: 6)")
     add("--processes", type=numbers(1, MOST, int), default=ROWS, help="numbers of processes to show")
     add("--gbits", type=numbers(1e-6, 1e6), default=[10, 100, 400], help="gigabits a second between machines "
         "(default: 10,100,400)")
@@ -57,19 +59,37 @@ def arguments(words):
     return parser.parse_args(words)
 
 
+def stages(processes):
+    """The messages of a reduction by recursive doubling, one after the other, and two more unless this is a power of two."""
+    doubling = processes.bit_length() - 1
+    return doubling + 2 * (processes > 1 << doubling)
+
+
+def exchanged(asked, ranks, rate):
+    """The seconds of an all-to-all and an all-gather. Each sends and receives all but its own part, twice, in rounds. In
+    each round a vote comes before either, and messages go to some processes at a time, which wait for one another."""
+    message, latency = asked.message_us * 1e-6, asked.latency_us * 1e-6
+    own = math.ceil(math.ceil(asked.gradient_mb * 1e6 / TILE) / ranks)
+    rounds = math.ceil(own / max(ROUND // (TILE * ranks), 1))
+    on_wire = own * TILE / rounds / rate
+
+    def batch(peers):
+        # Sending is half of a message's work. Bytes leave meanwhile, and the last ones come after the latency.
+        last = message + max((peers - 1) * message / 2, peers * on_wire) + latency
+        return max(peers * message, last) if peers else 0
+
+    batches = (ranks - 1) // PEERS * batch(PEERS) + batch((ranks - 1) % PEERS)
+    return 2 * rounds * (batches + stages(ranks) * (latency + message))
+
+
 def step(asked, wire, processes):
     """Where the seconds of a step go; `wire` is in bytes a second."""
     size, message = asked.gradient_mb * 1e6, asked.message_us * 1e-6
-
-    def exchanged(ranks, rate):
-        # All-to-all and all-gather: each sends and receives all but its own part, twice.
-        return 2 * (ranks - 1) / ranks * size / rate + 2 * (ranks - 1) * message
-
     if asked.per_machine > 1:
-        machines, within = max(processes / asked.per_machine, 1), min(asked.per_machine, processes)
-        exchange = exchanged(within, asked.memory_gbs * 1e9) + exchanged(machines, wire)
+        machines, within = max(processes // asked.per_machine, 1), min(asked.per_machine, processes)
+        exchange = exchanged(asked, within, asked.memory_gbs * 1e9) + exchanged(asked, machines, wire)
     else:
-        exchange = exchanged(processes, wire)
+        exchange = exchanged(asked, processes, wire)
     compute = asked.compute_ms * 1e-3
     made = asked.input_ms * 1e-3 * (1 if asked.own_input else processes)
     update = size / (asked.update_gbs * 1e9)
@@ -78,8 +98,7 @@ def step(asked, wire, processes):
         "exchange": max(exchange - asked.overlap * compute, 0),
         # Each updates its part, before the vote and after it.
         "update": update if processes < 2 else 2 * update / processes,
-        # A reduction of a number: up a tree and down again.
-        "vote": asked.votes * 2 * math.ceil(math.log2(processes)) * (asked.latency_us * 1e-6 + message),
+        "vote": asked.votes * stages(processes) * (asked.latency_us * 1e-6 + message),
     }
 
 
@@ -138,7 +157,7 @@ def drawing(asked):
     colours = ["#1459b4", "#c85a14", "#2a8a3e", "#8a2a7a", "#777777"]
     for place, gbits in enumerate(asked.gbits):
         colour = colours[place % len(colours)]
-        points = [min(10 ** (index / 40), MOST) for index in range(40 * 4 + 1)]
+        points = sorted({round(10 ** (index / 40)) for index in range(40 * 4 + 1)})
         line = " ".join(f"{x(p):.1f},{y(min(efficiency(asked, gbits * 1e9 / 8, p), 1.15)):.1f}" for p in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts.append(text((left + width + 12, top + 16 + 22 * place), f"{gbits:g} Gbit/s", f'fill="{colour}"'))

@@ -122,12 +122,13 @@ def measure(machine, asked):
 def constants(of_size, small, size):
     """The model's constants, from runs of one process and exchanges between two."""
     alone = of_size["runs"][1]
-    message_ms = statistics.median(time for time, _ in small) / 2
+    small_ms = statistics.median(time for time, _ in small)
     vote_us = statistics.median(vote for _, vote in small)
-    # A vote between two is a way up and a way down, each a message and its latency.
-    latency_us = max(vote_us / 2 - message_ms * 1e3, 0)
+    # An exchange of few bytes is two votes and two messages, and a vote between two is a message and its latency.
+    message_ms = min(small_ms / 4, vote_us / 1e3)
+    latency_us = vote_us - message_ms * 1e3
     exchange_ms = statistics.median(of_size["exchanges"])
-    on_wire_ms = max(exchange_ms - 2 * message_ms, 1e-3)
+    on_wire_ms = max(exchange_ms - small_ms, 1e-3)
     update_ms = median_of(alone, "apply_ms")
     return {
         "gradient-mb": size / 1e6,
