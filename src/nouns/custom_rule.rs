@@ -6,7 +6,7 @@ use crate::machinery::prelude::*;
 use umbo_core::kernels::update::tiles::{MOST_SLOTS, Tile};
 use umbo_core::optimizer::Optimizer;
 use umbo_core::optimizer::rules::custom::Custom;
-use umbo_core::optimizer::rules::{CustomUpdate, Rates, Slot, WeightDecay};
+use umbo_core::optimizer::rules::{CustomUpdate, Rates, Slot, SlotExtent, WeightDecay};
 
 /// Neighbouring elements of a variable, which a custom rule is to update. Arrays have `count`
 /// elements of type `dtype`. Later versions may append fields.
@@ -259,6 +259,7 @@ unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
         Ok(Slot {
             name: Cow::Owned(name),
             initial,
+            extent: SlotExtent::Elements,
         })
     });
     collect(slots, "options.state_names")

@@ -185,16 +185,7 @@ pub fn is_for_matrices(name: &str) -> bool {
 fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
         "custom" => {
-            let slots = vec![
-                Slot {
-                    name: "first".into(),
-                    initial: 0.5,
-                },
-                Slot {
-                    name: "second".into(),
-                    initial: 0.0,
-                },
-            ];
+            let slots = vec![Slot::new("first", 0.5), Slot::new("second", 0.0)];
             let update = Box::new(drifting);
             let on_gpu = Some(through_host(drifting));
             let meaning = WeightDecay::L2;

@@ -24,10 +24,7 @@ fn keeping() -> Custom {
         // SAFETY: a tile's pointers lead to as many elements, and have nothing in common.
         unsafe { tile.slots[0].copy_from_nonoverlapping(tile.gradient, bytes) };
     };
-    let slots = vec![Slot {
-        name: "gradient".into(),
-        initial: 0.0,
-    }];
+    let slots = vec![Slot::new("gradient", 0.0)];
     Custom::new(
         "keeping".into(),
         slots,

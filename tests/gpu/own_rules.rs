@@ -45,10 +45,7 @@ pub(super) fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
 }
 
 pub(super) fn rule(meaning: WeightDecay, queue: Option<Box<QueueUpdate>>) -> Custom {
-    let slots = vec![Slot {
-        name: "sum".into(),
-        initial: 0.25,
-    }];
+    let slots = vec![Slot::new("sum", 0.25)];
     Custom::new(
         "own".into(),
         slots,
@@ -128,10 +125,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
             // SAFETY: all of it is this call's.
             on_device(gpu, |launcher| unsafe { launcher.update(&[update]) })
         };
-        let slots = vec![Slot {
-            name: "sum".into(),
-            initial: 0.0,
-        }];
+        let slots = vec![Slot::new("sum", 0.0)];
         let update = Box::new(momentum_of);
         let queue = Some(Box::new(queue) as _);
         let custom = Custom::new("own".into(), slots, 0.0, WeightDecay::L2, update, queue).unwrap();

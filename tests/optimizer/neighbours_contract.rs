@@ -320,7 +320,12 @@ fn neighbours_part_and_meet_again() {
                 let state = subject.optimizers.each_ref().map(|optimizer| {
                     let state = optimizer.export().unwrap();
                     let exported = |state: &VariableState| {
-                        let slots: Vec<_> = state.slots.iter().map(|it| bits(&read(it))).collect();
+                        let slots: Vec<_> = state
+                            .slots
+                            .iter()
+                            .flatten()
+                            .map(|it| bits(&read(it)))
+                            .collect();
                         (
                             state.variable.name().to_string(),
                             state.updates,

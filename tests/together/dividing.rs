@@ -36,10 +36,7 @@ pub fn rules() -> impl Iterator<Item = Make> {
 
 /// A rule of the program's, which looks at where its tile lies.
 fn custom() -> Box<dyn UpdateRule> {
-    let slots = ["last", "sum"].map(|name| Slot {
-        name: name.into(),
-        initial: 0.25,
-    });
+    let slots = ["last", "sum"].map(|name| Slot::new(name, 0.25));
     let update = |tile: &Tile<'_>, rates: &Rates, step: u64| {
         assert_eq!((tile.dtype, tile.slots.len()), (DType::Float32, 2));
         for at in 0..tile.elements {

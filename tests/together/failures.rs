@@ -288,7 +288,7 @@ fn deaths_in_updates_leave_weights_and_state_as_they_were() {
                     let kept = optimizer.export().unwrap();
                     let mut known = format!("{}", kept.iterations);
                     for state in kept.variables {
-                        let slots: Vec<_> = state.slots.iter().map(bytes).collect();
+                        let slots: Vec<_> = state.slots.iter().flatten().map(bytes).collect();
                         known += &format!("{} {:?} {slots:?}", state.updates, state.running);
                     }
                     (

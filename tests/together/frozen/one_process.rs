@@ -207,7 +207,7 @@ impl Training {
         lines.push(format!("iterations {}", optimizer.iterations));
         lines.push(format!("{:?}", optimizer.loss_scale));
         for state in optimizer.variables {
-            let slots: Vec<_> = state.slots.iter().map(numbers).collect();
+            let slots: Vec<_> = state.slots.iter().flatten().map(numbers).collect();
             let name = state.variable.name().as_str();
             lines.push(format!(
                 "{name}: {} updates, {:?}, {slots:?}",

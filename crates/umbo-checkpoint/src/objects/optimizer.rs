@@ -92,8 +92,14 @@ impl Saveable for Optimizer {
                 running: running.into_iter().map(Float).collect(),
             };
             variables.insert(name.to_owned(), progress);
+            let shape = variable.shape();
             for (slot, tensor) in kept.iter().zip(slots) {
-                record.part_like(format!("{name}/{}", slot.name), &variable, tensor);
+                let Some(tensor) = tensor else { continue };
+                let part = format!("{name}/{}", slot.name);
+                match slot.extent.is_elementwise(shape.len()) {
+                    true => record.part_like(part, &variable, tensor),
+                    false => record.part(part, tensor),
+                }
             }
             for (slot, tensor) in kept.iter().zip(scales) {
                 let part = scales_of(name, slot);
@@ -166,7 +172,8 @@ impl Saveable for Optimizer {
         Ok(Some(PreparedRestore::by(move |changes| {
             for (variable, pending) in state.variables.iter_mut().zip(pending) {
                 for slot in pending.slots {
-                    variable.slots.push(changes.value(slot)?.clone());
+                    let slot = slot.map(|slot| changes.value(slot).cloned());
+                    variable.slots.push(slot.transpose()?);
                 }
                 for scales in pending.scales {
                     variable.scales.push(changes.value(scales)?.clone());
@@ -197,7 +204,8 @@ fn read_loss_scale(
 /// The slots of one variable, which are read later.
 #[derive(Default)]
 struct PendingSlots {
-    slots: Vec<PendingTensor>,
+    /// In the optimizer's order; none in the place of a state that the variable has not.
+    slots: Vec<Option<PendingTensor>>,
     /// If the first slots are codes of 8 bits: their scales.
     scales: Vec<PendingTensor>,
 }
@@ -214,8 +222,14 @@ impl PendingSlots {
         let coded = optimizer.rule().code_maps().map_or(0, <[_]>::len);
         let mut pending = PendingSlots::default();
         let mut fits = true;
+        let dimensions = variable.shape().len();
         for (index, slot) in slots.iter().enumerate() {
+            let Some(shape) = slot.extent.shape(&variable.shape()) else {
+                pending.slots.push(None);
+                continue;
+            };
             let part = format!("{name}/{}", slot.name);
+            let dtype = real::computing(variable.dtype());
             let of_blocks = scales_of(name, slot);
             let found = if index < coded && saved.has_part(&of_blocks) {
                 let read = saved.part_of_blocks(&of_blocks, variable, DType::Float32, STATE_BLOCK);
@@ -223,11 +237,13 @@ impl PendingSlots {
                 fits &= scales.is_some();
                 pending.scales.extend(scales);
                 saved.part_as(&part, variable, DType::UInt8)?
+            } else if slot.extent.is_elementwise(dimensions) {
+                saved.part_as(&part, variable, dtype)?
             } else {
-                saved.part_as(&part, variable, real::computing(variable.dtype()))?
+                saved.later(Some(&part), dtype, shape)?
             };
             fits &= found.is_some();
-            pending.slots.extend(found);
+            pending.slots.push(found);
         }
         if fits && ![0, coded].contains(&pending.scales.len()) {
             saved.differs(format!(

@@ -5,13 +5,17 @@ use umbo_base::error::Result;
 use umbo_comm::communicator::{Incoming, Outgoing};
 use umbo_strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks, zeros};
 use umbo_tensor::Tensor;
+use umbo_tensor::collectives::copy_to;
 
 /// The whole slot `name` of a variable, of which each rank keeps a shard, on the variable's device
-/// and of its shape. A collective call.
+/// and of the slot's shape. A collective call, unless the ranks divide no such slot.
 pub(crate) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tensor> {
     let LocalSlot {
         variable, tensor, ..
     } = kept;
+    if !kept.is_elementwise() {
+        return copy_to(tensor, tensor.device());
+    }
     let dtype = tensor.dtype();
     let shape = variable.shape();
     let purpose = format_args!("the state '{name}' of {variable:?}");

@@ -27,23 +27,79 @@ use umbo_kernels::update::eight_bit::CodeMap;
 use umbo_kernels::update::matrix_step::MatrixMomentum;
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
+use umbo_tensor::Shape;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype, or float32 for
-/// bfloat16, and of its shape.
+/// bfloat16.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     /// The name under which the state can be read, such as `momentum`.
     pub name: Cow<'static, str>,
     /// The value of every element before the first update.
     pub initial: f64,
+    /// Its shape.
+    pub extent: SlotExtent,
+}
+
+/// The shape of a state, which follows from that of its variable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlotExtent {
+    /// That of the variable.
+    #[default]
+    Elements,
+    /// That of the variable, of variables of fewer than two dimensions. Others have no such state.
+    ElementsOfVectors,
+    /// An element for each row of the matrices that a variable's last two dimensions are. Variables
+    /// of fewer dimensions have no such state.
+    RowsOfMatrices,
+    /// The same for each column.
+    ColumnsOfMatrices,
+}
+
+impl SlotExtent {
+    /// The shape of the state of a variable of the shape `variable`; `None` if the variable has no
+    /// such state.
+    pub fn shape(self, variable: &Shape) -> Option<Shape> {
+        let without = |axis: usize| {
+            let sizes = [&variable[..axis], &variable[axis + 1..]].concat();
+            Shape::new(&sizes).ok()
+        };
+        match (self, variable.len()) {
+            (SlotExtent::Elements, _) | (SlotExtent::ElementsOfVectors, ..2) => Some(*variable),
+            (SlotExtent::ElementsOfVectors, 2..) | (_, ..2) => None,
+            (SlotExtent::RowsOfMatrices, rank) => without(rank - 1),
+            (SlotExtent::ColumnsOfMatrices, rank) => without(rank - 2),
+        }
+    }
+
+    /// Whether there is an element of the state for each of a variable with so many dimensions.
+    /// Then the ranks that divide the variable divide the state; they have all of any other one.
+    pub fn is_elementwise(self, dimensions: usize) -> bool {
+        match self {
+            SlotExtent::Elements => true,
+            SlotExtent::ElementsOfVectors => dimensions < 2,
+            SlotExtent::RowsOfMatrices | SlotExtent::ColumnsOfMatrices => false,
+        }
+    }
+
+    /// Whether a row of the state belongs to each row of a variable with so many dimensions.
+    pub(crate) fn has_rows(self, dimensions: usize) -> bool {
+        self != SlotExtent::ColumnsOfMatrices || dimensions > 2
+    }
 }
 
 impl Slot {
-    /// State with this name that starts at `initial`.
+    /// State of the variable's shape, with this name, that starts at `initial`.
     pub const fn new(name: &'static str, initial: f64) -> Slot {
+        Slot::with_extent(name, initial, SlotExtent::Elements)
+    }
+
+    /// The same with another shape.
+    pub const fn with_extent(name: &'static str, initial: f64, extent: SlotExtent) -> Slot {
         Slot {
             name: Cow::Borrowed(name),
             initial,
+            extent,
         }
     }
 }
@@ -145,7 +201,8 @@ pub trait UpdateRule: Send + Sync + Debug {
         Vec::new()
     }
 
-    /// The state that it keeps for each variable.
+    /// The state that it keeps for each variable. Of a variable of any shape those that are
+    /// [elementwise](SlotExtent::is_elementwise) come first.
     fn slots(&self) -> &[Slot];
 
     /// The maps by which the slots can be kept in 8 bits, if they can. They start at 0.
@@ -336,4 +393,50 @@ pub(crate) fn check_decay(argument: &'static str, value: f64) -> Result<()> {
         argument,
         "{value}; must be at least 0 and less than 1"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shape_of_a_state_follows_from_that_of_its_variable() {
+        let shape_of = |extent: SlotExtent, variable: &[usize]| {
+            let shape = extent.shape(&Shape::new(variable).unwrap());
+            shape.map(|shape| shape.to_vec())
+        };
+        let cases: [(&[usize], [Option<&[usize]>; 4]); 5] = [
+            (&[], [Some(&[]), Some(&[]), None, None]),
+            (&[3], [Some(&[3]), Some(&[3]), None, None]),
+            (&[3, 5], [Some(&[3, 5]), None, Some(&[3]), Some(&[5])]),
+            (&[0, 5], [Some(&[0, 5]), None, Some(&[0]), Some(&[5])]),
+            (
+                &[2, 3, 5, 7],
+                [
+                    Some(&[2, 3, 5, 7]),
+                    None,
+                    Some(&[2, 3, 5]),
+                    Some(&[2, 3, 7]),
+                ],
+            ),
+        ];
+        for (variable, expected) in cases {
+            let extents = [
+                SlotExtent::Elements,
+                SlotExtent::ElementsOfVectors,
+                SlotExtent::RowsOfMatrices,
+                SlotExtent::ColumnsOfMatrices,
+            ];
+            for (extent, expected) in extents.into_iter().zip(expected) {
+                assert_eq!(
+                    shape_of(extent, variable).as_deref(),
+                    expected,
+                    "{extent:?}"
+                );
+                let is_elementwise = extent.is_elementwise(variable.len());
+                let has_its_shape = expected == Some(variable);
+                assert!(!has_its_shape || is_elementwise, "{extent:?} {variable:?}");
+            }
+        }
+    }
 }

@@ -29,9 +29,9 @@ use parking_lot::{Mutex, MutexGuard};
 use umbo_base::error::{Error, Result};
 use umbo_base::text::Text;
 use umbo_strategy::Strategy;
-use umbo_tensor::Tensor;
 use umbo_tensor::collectives;
 use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{Shape, Tensor};
 
 /// The learning rate of an update, by the number of updates that came before it.
 pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
@@ -364,12 +364,13 @@ impl Optimizer {
     }
 
     /// A copy of the state `name` of `variable`, in the variable's dtype, or float32 for bfloat16,
-    /// and its shape. NotFound before
-    /// the variable's first update, and for a name that the rule does not have. With several ranks,
-    /// each of which keeps a part, all ranks make this call, between two steps.
+    /// and of the shape that its [extent](Slot::extent) says. NotFound before the variable's first
+    /// update, for a name that the rule does not have, and for one that it has for variables of
+    /// other shapes. With several ranks, each of which keeps a part, all ranks make this call,
+    /// between two steps.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         self.check_strategy_of(variable)?;
-        let index = self.slot_index(name)?;
+        let (index, _) = self.slot_of(variable, name)?;
         let find = |state: &OptimizerMemory| {
             state.variables.slot(variable, index).ok_or_else(|| {
                 Error::NotFound(format!(
@@ -399,10 +400,25 @@ impl Optimizer {
         self.lock().variables.list().clone()
     }
 
-    /// The position of the slot of this name. NotFound, with all names, if there is none.
-    pub(crate) fn slot_index(&self, name: &str) -> Result<usize> {
+    /// The position of the slot of this name, and its shape. NotFound if `variable` has none; if no
+    /// variable has, with all names.
+    pub(crate) fn slot_of(&self, variable: &Variable, name: &str) -> Result<(usize, Shape)> {
         let state = self.lock();
-        state.variables.list().index_of(name, self.rule.name())
+        let list = state.variables.list();
+        let index = list.index_of(name, self.rule.name())?;
+        let shape = list[index].extent.shape(&variable.shape());
+        let shape = shape.ok_or_else(|| {
+            let kept = list.iter().filter_map(|slot| {
+                slot.extent.shape(&variable.shape())?;
+                Some(&*slot.name)
+            });
+            Error::NotFound(format!(
+                "name: '{name}'; of {variable:?}, by its shape, {} keeps {}",
+                self.rule.name(),
+                kept.collect::<Vec<_>>().join(", ")
+            ))
+        })?;
+        Ok((index, shape))
     }
 }
 

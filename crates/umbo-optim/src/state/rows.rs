@@ -24,7 +24,7 @@ use umbo_tensor::values::variable::Variable;
 /// The state that is kept for a variable before its rows change.
 struct StateBefore {
     position: usize,
-    /// The slots, of the variable's shape; none if they have their initial values.
+    /// The whole slots; none if they have their initial values.
     slots: Vec<Tensor>,
     /// Each rank keeps a part of them.
     is_divided: bool,
@@ -186,7 +186,17 @@ impl Optimizer {
         fresh: &FreshSlots,
     ) -> Result<()> {
         let list = self.slots();
+        let dimensions = changed.shape().len();
         for (index, (from, to)) in before.slots.iter().zip(&fresh.tensors).enumerate() {
+            let extent = list[index].extent;
+            let Some(shape) = extent.shape(&changed.shape()) else {
+                continue;
+            };
+            if !extent.has_rows(dimensions) {
+                // SAFETY: nobody else has the fresh tensor.
+                unsafe { to.assume_exclusive() }.copy_from(from)?;
+                continue;
+            }
             let is_average = list.average() == Some(index);
             let fill = |whole: &Tensor| {
                 // SAFETY: nobody else has the fresh tensor.
@@ -198,11 +208,12 @@ impl Optimizer {
                 change.keep(from, &mut writing)
             };
             let scales = fresh.scales.get(index);
-            if !before.is_divided && scales.is_none() {
+            let is_divided = before.is_divided && extent.is_elementwise(dimensions);
+            if !is_divided && scales.is_none() {
                 fill(to)?;
                 continue;
             }
-            let whole = Tensor::zeros(from.dtype(), changed.shape(), DeviceId::HOST)?;
+            let whole = Tensor::zeros(from.dtype(), shape, DeviceId::HOST)?;
             // SAFETY: nobody else has the fresh tensor.
             unsafe { whole.assume_exclusive() }.fill(list[index].initial)?;
             fill(&whole)?;

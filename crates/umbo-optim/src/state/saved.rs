@@ -58,9 +58,10 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The optimizer's slots, in its order, of the variable's dtype, or float32 for bfloat16: of
-    /// its shape; if the variable is sharded, of this rank's part, contiguous.
-    pub slots: Vec<Tensor>,
+    /// The optimizer's slots, in its order, of the variable's dtype, or float32 for bfloat16, and
+    /// of their shapes; elementwise ones of a variable that is sharded are this rank's part,
+    /// contiguous. None in the place of a state that the variable has not.
+    pub slots: Vec<Option<Tensor>>,
     /// If the first slots, those of the rule, are codes of 8 bits instead: their scales, one for
     /// each block of [`STATE_BLOCK`](umbo_kernels::update::eight_bit::STATE_BLOCK) elements.
     pub scales: Vec<Tensor>,
@@ -122,7 +123,10 @@ impl Optimizer {
                     variable: variable.clone(),
                     updates: progress.updates,
                     running: progress.running,
-                    slots: slots.iter().map(&slot).collect::<Result<_>>()?,
+                    slots: slots
+                        .iter()
+                        .map(|kept| kept.shape().map(|_| slot(kept)).transpose())
+                        .collect::<Result<_>>()?,
                     scales: slots
                         .iter()
                         .filter_map(|kept| Some(&kept.scales.as_ref()?.1))
@@ -194,6 +198,7 @@ impl Optimizer {
         {
             let position = state.variables.known_by_parts(variable)?;
             for (index, slot) in slots.iter().enumerate() {
+                let Some(slot) = slot else { continue };
                 let scales = scales.get(index);
                 state.variables.put_slot(position, index, slot, scales)?;
             }
@@ -219,12 +224,12 @@ impl Optimizer {
     /// `value`. NotFound for a name that the rule does not have; INVALID_ARGUMENT for another
     /// dtype or shape, and for a variable of another strategy.
     pub fn set_state(&self, variable: &Variable, name: &str, value: &Tensor) -> Result<()> {
-        let index = self.slot_index(name)?;
+        let (index, shape) = self.slot_of(variable, name)?;
         self.check_variable(variable)?;
         let dtype = real::computing(variable.dtype());
-        if (value.dtype(), value.shape()) != (dtype, variable.shape()) {
+        if (value.dtype(), value.shape()) != (dtype, shape) {
             let problem = format!(
-                "{} of shape {}; state of {variable:?} is {dtype} and has its shape",
+                "{} of shape {}; the state '{name}' of {variable:?} is {dtype} of shape {shape}",
                 value.dtype(),
                 value.shape()
             );
@@ -234,7 +239,11 @@ impl Optimizer {
         let value = copy_to(value, variable.device())?;
         self.between_steps(|state| {
             let position = state.variables.known(variable)?;
-            let kept = part_of(&value, &state.variables.state(position).shard_range)?;
+            let of_variable = state.variables.state(position);
+            let kept = match of_variable.kept(index, state.variables.list()).is_whole() {
+                true => value,
+                false => part_of(&value, &of_variable.shard_range)?,
+            };
             state.variables.put_slot(position, index, &kept, None)?;
             let updates = &mut state.variables.updates[position];
             *updates = (*updates).max(1);

@@ -88,6 +88,15 @@ impl SlotList {
         self.of_rule
     }
 
+    /// The number of the rule's slots that have an element for each of `variable`: the first ones.
+    pub(crate) fn elementwise(&self, variable: &Variable) -> usize {
+        let dimensions = variable.shape().len();
+        let of_rule = self.slots[..self.of_rule].iter();
+        of_rule
+            .take_while(|slot| slot.extent.is_elementwise(dimensions))
+            .count()
+    }
+
     /// The index of the slot with this name. NotFound, with the names that there are, if the
     /// optimizer, whose rule is called `rule`, has none.
     pub(crate) fn index_of(&self, name: &str, rule: &str) -> Result<usize> {

@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::rules::Slot;
+use crate::rules::{Slot, SlotExtent};
 use crate::state::coded::decoded;
 use crate::state::slot_list::SlotList;
 use umbo_base::error::{Error, Result};
@@ -35,10 +35,13 @@ pub(crate) struct StoredState {
     /// The variable's two buffers, if an update has used them.
     pub(super) weights: [Option<SpanMut<'static>>; 2],
     pub(super) slots: Vec<Tensor>,
+    /// The number of the rule's slots that are elementwise: the first ones.
+    pub(super) elementwise: usize,
     /// The scales of the rule's slots, which are codes then; none if all slots are in full.
     pub(super) scales: Vec<Tensor>,
     pub(super) scale_spans: Vec<SpanMut<'static>>,
-    /// The elements that the slots cover: all, or this rank's part.
+    /// The elements of the variable that the slots cover: all, or this rank's part. A slot that is
+    /// not elementwise is whole.
     pub(crate) shard_range: Range<usize>,
     /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it.
     /// The variable is not read for this: it may be one of thousands.
@@ -59,18 +62,29 @@ pub(crate) struct FreshSlots {
 /// This process's part of one slot of a variable.
 pub(crate) struct LocalSlot {
     pub(crate) variable: Variable,
-    /// The whole slot has the variable's shape; a part is contiguous.
+    /// The whole slot has its shape; a part is contiguous.
     pub(crate) tensor: Tensor,
+    pub(crate) extent: SlotExtent,
     /// If the tensor has codes: their map, and their scales.
     pub(crate) scales: Option<(CodeMap, Tensor)>,
-    /// The range of the elements.
+    /// The elements of the variable that an elementwise slot covers.
     pub(crate) shard_range: Range<usize>,
 }
 
 impl LocalSlot {
-    /// Whether it is all of them.
+    /// The shape of the whole slot; `None` if the variable has no such state.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        self.extent.shape(&self.variable.shape())
+    }
+
+    /// Whether it has an element for each of the variable.
+    pub(crate) fn is_elementwise(&self) -> bool {
+        self.extent.is_elementwise(self.variable.shape().len())
+    }
+
+    /// Whether it is all of the slot.
     pub(crate) fn is_whole(&self) -> bool {
-        self.shard_range.len() == self.variable.shape().elements()
+        !self.is_elementwise() || self.shard_range.len() == self.variable.shape().elements()
     }
 
     /// The same slot in full: decoded in new memory, if it has codes.
@@ -81,10 +95,11 @@ impl LocalSlot {
         Ok(self)
     }
 
-    /// The elements that this rank updates: contiguous, or of the variable's shape if it is not
+    /// The elements that this rank updates: contiguous, or of the slot's shape if it is not
     /// sharded.
     pub(crate) fn own(&self) -> Result<Tensor> {
-        let Some(sharding) = self.variable.sharding() else {
+        let sharding = self.variable.sharding();
+        let Some(sharding) = sharding.filter(|_| self.is_elementwise()) else {
             return Ok(self.tensor.clone());
         };
         let own_range = sharding.own();
@@ -101,12 +116,14 @@ impl StoredState {
     pub(super) fn new(
         variable: &Variable,
         fresh: FreshSlots,
+        list: &SlotList,
     ) -> (StoredState, Vec<SpanMut<'static>>) {
         let state = StoredState {
             is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
             variable: variable.clone(),
             weights: [None, None],
             slots: fresh.tensors,
+            elementwise: list.elementwise(variable),
             scales: fresh.scales,
             scale_spans: fresh.scale_spans,
             shard_range: fresh.shard_range,
@@ -137,6 +154,7 @@ impl StoredState {
         LocalSlot {
             variable: self.variable.clone(),
             tensor,
+            extent: list[index].extent,
             scales: scales.map(|scales| (list.maps()[index], scales.clone())),
             shard_range,
         }
@@ -163,22 +181,34 @@ pub(crate) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
     row.slice(0, part.start, part.end, 1)
 }
 
-/// The slot's initial tensor, of this dtype and number of elements: of the variable's shape, or of
-/// a part. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB, from those of the
-/// variable, of the replicas' gradients (which are shifted the other way) and of the variable's
-/// other slots, since one pass accesses them all at once.
+/// The shape of a slot of `variable` that covers the elements in `shard_range`: one of no elements
+/// if the variable has no such state.
+pub(super) fn kept_shape(
+    slot: &Slot,
+    variable: &Variable,
+    shard_range: &Range<usize>,
+) -> Result<Shape> {
+    let whole = variable.shape();
+    let is_part = slot.extent.is_elementwise(whole.len()) && shard_range.len() != whole.elements();
+    match slot.extent.shape(&whole) {
+        None => Shape::new(&[0]),
+        Some(_) if is_part => Shape::new(&[shard_range.len()]),
+        Some(shape) => Ok(shape),
+    }
+}
+
+/// The slot's initial tensor, of this dtype and shape. Large ones start at cache lines that differ,
+/// modulo 4 KiB and 64 KiB, from those of the variable, of the replicas' gradients (which are
+/// shifted the other way) and of the variable's other slots, since one pass accesses them all at
+/// once.
 pub(super) fn allocate(
     slab: &mut Slab,
     variable: &Variable,
     index: usize,
     slot: &Slot,
-    (dtype, elements): (DType, usize),
+    (dtype, shape): (DType, Shape),
 ) -> Result<Tensor> {
     const PERIOD: usize = 64 << 10;
-    let shape = match variable.shape() {
-        shape if shape.elements() == elements => shape,
-        _ => Shape::new(&[elements])?,
-    };
     let bytes = shape.bytes(dtype)?;
     let tensor = if bytes < LARGE {
         slab.zeros(dtype, shape, variable.device())?

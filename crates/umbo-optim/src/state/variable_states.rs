@@ -8,20 +8,20 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::rules::{Running, UpdateRule, VariableProgress};
+use crate::rules::{Running, Slot, UpdateRule, VariableProgress};
 use crate::state::coded::{decode, encode};
 use crate::state::slot_list::SlotList;
 use crate::state::stored_state::{
-    FreshSlots, LocalSlot, StoredState, allocate, own_part, part_of, span,
+    FreshSlots, LocalSlot, StoredState, allocate, kept_shape, own_part, part_of, span,
 };
 use umbo_base::error::{Error, Result};
 use umbo_kernels::dtype::DType;
 use umbo_kernels::float::real;
 use umbo_kernels::update::eight_bit::{CodeMap, EightBitStates};
 use umbo_kernels::view::SpanMut;
-use umbo_tensor::Tensor;
 use umbo_tensor::slab::{self, CACHE_SHIFT, Slab};
 use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{Shape, Tensor};
 
 /// The variables that an optimizer keeps something for, in the order of their first update. No
 /// variable is ever removed, so positions do not change. What an apply reads or writes of thousands
@@ -274,15 +274,20 @@ impl Variables {
         let own_range = own_part(variable);
         let state = &self.states[position];
         if state.shard_range != own_range {
-            let parts = state.slots.iter().map(|slot| part_of(slot, &own_range));
+            let dimensions = variable.shape().len();
+            let part = |(slot, kept): (&Slot, &Tensor)| match slot.extent {
+                extent if extent.is_elementwise(dimensions) => part_of(kept, &own_range),
+                _ => Ok(kept.clone()),
+            };
+            let parts = self.list.iter().zip(&state.slots).map(part);
             let parts = parts.collect::<Result<Vec<_>>>()?;
             self.replace(position, own_range, &parts)?;
         }
         Ok(position)
     }
 
-    /// Replaces the slots of the variable at `position` by copies of these, which cover the
-    /// elements in `shard_range`.
+    /// Replaces the slots of the variable at `position` by copies of these, of which elementwise
+    /// ones cover the elements in `shard_range`.
     pub(crate) fn replace(
         &mut self,
         position: usize,
@@ -299,7 +304,10 @@ impl Variables {
                 &variable,
                 index,
                 slot,
-                (real::computing(variable.dtype()), shard_range.len()),
+                (
+                    real::computing(variable.dtype()),
+                    kept_shape(slot, &variable, &shard_range)?,
+                ),
             )?;
             // SAFETY: the tensor is new.
             unsafe { fresh.assume_exclusive() }.copy_from(&copies.reshape(fresh.shape())?)?;
@@ -330,7 +338,7 @@ impl Variables {
         variable.check_not_replaced()?;
         let fresh = self.fresh(variable, shard_range)?;
         let position = self.states.len();
-        let (state, spans) = StoredState::new(variable, fresh);
+        let (state, spans) = StoredState::new(variable, fresh, &self.list);
         self.slots.extend(spans);
         self.states.push(state);
         self.updates.push(0);
@@ -356,7 +364,6 @@ impl Variables {
                  for the GPU's variables"
             )));
         }
-        let elements = shard_range.len();
         let mut tensors = Vec::with_capacity(self.list.len());
         let mut scales = Vec::new();
         for (index, slot) in self.list.iter().enumerate() {
@@ -364,14 +371,16 @@ impl Variables {
                 self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
             }
             let slab = &mut self.slabs[index];
+            let shape = kept_shape(slot, variable, &shard_range)?;
             if is_coded && index < self.list.of_rule() {
-                let codes = (DType::UInt8, elements);
+                let codes = (DType::UInt8, shape);
                 tensors.push(allocate(slab, variable, index, slot, codes)?);
-                let of_blocks = (DType::Float32, CodeMap::scales(elements));
+                let blocks = Shape::new(&[CodeMap::scales(shape.elements())])?;
+                let of_blocks = (DType::Float32, blocks);
                 scales.push(allocate(slab, variable, index, slot, of_blocks)?);
                 continue;
             }
-            let in_full = (real::computing(variable.dtype()), elements);
+            let in_full = (real::computing(variable.dtype()), shape);
             tensors.push(allocate(slab, variable, index, slot, in_full)?);
         }
         let on_host = tensors.iter().filter(|slot| slot.device().is_host_memory());
@@ -390,7 +399,7 @@ impl Variables {
     /// has no state any more. How far it is stays. No update is prepared.
     pub(crate) fn put_in_place(&mut self, position: usize, variable: &Variable, fresh: FreshSlots) {
         let first = position * fresh.spans.len();
-        let (state, spans) = StoredState::new(variable, fresh);
+        let (state, spans) = StoredState::new(variable, fresh, &self.list);
         self.slots[first..]
             .iter_mut()
             .zip(spans)
@@ -415,9 +424,11 @@ impl Variables {
         Some(self.states[position].slots[index].place().address)
     }
 
-    /// The addresses of the rule's slots of the variable at `position`, which a GPU holds.
+    /// The addresses of the rule's elementwise slots of the variable at `position`, which a GPU
+    /// holds.
     pub(crate) fn slot_addresses(&self, position: usize) -> impl Iterator<Item = u64> {
-        let slots = &self.states[position].slots[..self.list.of_rule()];
+        let state = &self.states[position];
+        let slots = &state.slots[..state.elementwise];
         slots.iter().map(|slot| slot.place().address)
     }
 
@@ -434,19 +445,21 @@ impl Variables {
     }
 
     /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`]
-    /// returned, and the slots of its rule; none if they are [codes](Variables::eight_bit).
+    /// returned, and the elementwise slots of its rule; none if they are
+    /// [codes](Variables::eight_bit).
     pub(crate) fn operands(
         &self,
         position: usize,
         buffer: usize,
     ) -> (&SpanMut<'_>, &[SpanMut<'_>]) {
-        let weights = self.states[position].weights[buffer].as_ref();
+        let state = &self.states[position];
+        let weights = state.weights[buffer].as_ref();
         let weights = weights.expect("a buffer is met when its update is prepared");
-        if self.states[position].is_coded() {
+        if state.is_coded() {
             return (weights, &[]);
         }
         let slots = &self.slots[position * self.list.len()..];
-        (weights, &slots[..self.list.of_rule()])
+        (weights, &slots[..state.elementwise])
     }
 
     /// The rule's slots of the variable at `position`, if they are codes.
@@ -461,9 +474,12 @@ impl Variables {
     }
 
     /// How many bytes the slots of the variable at `position` have for one element. Scales, a
-    /// sixty-fourth of a byte, are not counted.
+    /// sixty-fourth of a byte, are not counted, nor slots that are not elementwise.
     pub(crate) fn slot_bytes(&self, position: usize) -> usize {
         let slots = &self.slots[position * self.list.len()..][..self.list.len()];
-        slots.iter().map(|slot| slot.dtype().size()).sum()
+        let (of_rule, others) = slots.split_at(self.list.of_rule());
+        let elementwise = &of_rule[..self.states[position].elementwise];
+        let counted = elementwise.iter().chain(others);
+        counted.map(|slot| slot.dtype().size()).sum()
     }
 }

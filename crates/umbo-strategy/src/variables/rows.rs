@@ -125,8 +125,8 @@ impl RowChange {
         self.kept.len()
     }
 
-    /// Copies the rows of `from` that stay to the first rows of `to`, which has the new shape.
-    /// The others remain as they are.
+    /// Copies the rows of `from` that stay to the first rows of `to`, which has as many rows as the
+    /// variable afterwards. The others remain as they are.
     pub fn keep(&self, from: &Tensor, to: &mut TensorMut<'_>) -> Result<()> {
         let rows = match &self.kept {
             Kept::First(count) => {
@@ -138,7 +138,7 @@ impl RowChange {
         if to.device().is_host_memory() {
             return copy_rows(&source.reading()?, rows, &mut to.writing()?);
         }
-        let mut sizes = self.shape.to_vec();
+        let mut sizes = from.shape().to_vec();
         sizes[0] = rows.len();
         let kept = Tensor::uninitialized(from.dtype(), Shape::new(&sizes)?, DeviceId::HOST)?;
         // SAFETY: nobody else has the fresh tensor.
