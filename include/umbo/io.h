@@ -716,8 +716,8 @@ typedef struct umbo_variable_progress {
   int64_t update_count;
   /**
    * Rules that correct their moments: the power of beta1, of NAdam the product of its momenta.
-   * Custom rules, and Adagrad with `learning_rate_decay`: the number of updates. Momentum with
-   * dampening: 1 once it was updated. Other rules: 0.
+   * Custom rules, Adafactor, and Adagrad with `learning_rate_decay`: the number of updates.
+   * Momentum with dampening: 1 once it was updated. Other rules: 0.
    */
   double first_running;
   /** Rules that correct their moments: the power of beta2. Other rules: 0. */
@@ -729,7 +729,8 @@ typedef struct umbo_variable_progress {
 /**
  * Sets a state that an optimizer keeps for a variable, as if an update had left it.
  *
- * @param[in] state Copied; of the variable's dtype and shape.
+ * @param[in] state Copied; of the variable's dtype and shape, or of the shape of Adafactor's
+ *   states.
  * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state.
  *   UMBO_STATUS_FAILED_PRECONDITION: inside a run.
  *

@@ -212,6 +212,30 @@ typedef struct umbo_muon_options {
 #define umbo_muon_options_defaults UMBO_STRUCT_SIZE(umbo_muon_options), 0.001, 0.95, 1, 0.1, 1e-7, 0
 #define UMBO_MUON_OPTIONS_INIT { umbo_muon_options_defaults }
 
+/** Options of Adafactor. */
+typedef struct umbo_adafactor_options {
+  size_t struct_size;
+  /** Finite and 0 or more. */
+  double learning_rate;
+  /** The exponent of t in a gradient's share of the second moments; 0 or less. */
+  double beta2_decay;
+  /**
+   * The least root of a second moment, more than 0; 0: the distance from 1 to the next number of
+   * the variable's type.
+   */
+  double epsilon1;
+  /** The least size of the weights from which the length of a step follows; 0 or more. */
+  double epsilon2;
+  /** The size (d) from which on steps are scaled down; 1 or more. */
+  double clip_threshold;
+  /** Is multiplied by the learning rate; finite and 0 or more. */
+  double weight_decay;
+} umbo_adafactor_options;
+
+#define umbo_adafactor_options_defaults \
+  UMBO_STRUCT_SIZE(umbo_adafactor_options), 0.01, -0.8, 0.0, 1e-3, 1.0, 0.0
+#define UMBO_ADAFACTOR_OPTIONS_INIT { umbo_adafactor_options_defaults }
+
 /** Options of Adagrad. */
 typedef struct umbo_adagrad_options {
   size_t struct_size;
@@ -427,6 +451,29 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_muon(
     const umbo_strategy *strategy, const umbo_muon_options *options, umbo_optimizer **optimizer);
 
 /**
+ * Makes an optimizer: Adafactor, whose second moments are the means of rows and columns. Its
+ * states are "v_row" (R) and "v_column" (C), of a variable of r rows and c columns; for each
+ * further dimension before these two it has as many matrices. The state of a variable of fewer
+ * dimensions is "v". |x| is the root of the mean of the squares of x.
+ *
+ * ```text
+ * share = t^beta2_decay
+ * R = R + share * (mean over columns of g * g - R)
+ * C = C + share * (mean over rows of g * g - C)
+ * v = R * C / max(epsilon1, mean of R)                  fewer dimensions: v + share * (g * g - v)
+ * u = g / sqrt(max(v, epsilon1 * epsilon1))
+ * rate = max(epsilon2, |w|) * min(learning_rate, 1 / sqrt(t)) / max(1, |u| / clip_threshold)
+ * w = (1 - learning_rate * weight_decay) * w - rate * u
+ * ```
+ *
+ * An apply of row-sparse gradients is refused. On a GPU an apply answers
+ * UMBO_STATUS_UNIMPLEMENTED. Source: Shazeer and Stern, 2018, in PyTorch's form.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adafactor(
+    const umbo_strategy *strategy, const umbo_adafactor_options *options,
+    umbo_optimizer **optimizer);
+
+/**
  * Makes an optimizer: Adagrad. Its state is "accumulator" (n), at first `initial_accumulator`.
  *
  * ```text
@@ -525,7 +572,7 @@ typedef enum umbo_average UMBO_INT32 {
 typedef struct umbo_optimizer_options {
   size_t struct_size;
   /**
-   * Finite and 0 or more. AdamW, Lion, LAMB, LARS, Muon and rules with
+   * Finite and 0 or more. AdamW, Lion, LAMB, LARS, Muon, Adafactor and rules with
    * `decoupled_weight_decay` apply it apart from the gradient; other rules add weight_decay * w
    * to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
    */
@@ -585,8 +632,8 @@ typedef struct umbo_optimizer_options {
   /**
    * 1: bfloat16 variables are updated, too. An update computes in float32, and rounds each new
    * weight up or down at random, to either with the probability of the other's distance, so that
-   * small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon
-   * nor one of the program's own, and there is no `average`.
+   * small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon,
+   * Adafactor nor one of the program's own, and there is no `average`.
    */
   int32_t stochastic_rounding;
   /**
@@ -708,8 +755,8 @@ typedef struct umbo_apply_report {
  * @param[in] gradients Of the optimizer's strategy. They are used up.
  * @param[out] report May be NULL.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: objects of different strategies, row-sparse
- *   gradients with LAMB, LARS or Muon, a variable that is not a matrix with Muon, weights whose
- *   sum is not finite, or what UMBO_NON_FINITE_FAIL finds.
+ *   gradients with LAMB, LARS, Muon or Adafactor, a variable that is not a matrix with Muon,
+ *   weights whose sum is not finite, or what UMBO_NON_FINITE_FAIL finds.
  *   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted, the last run failed, or the strategy is draining. What the schedule returned.
  *

@@ -211,7 +211,7 @@ typedef struct umbo_trainer_options {
   size_t struct_size;
   /**
    * The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
-   * "adamw", "nadam", "radam", "lion", "lamb", "lars", "adagrad", "rmsprop" or
+   * "adamw", "nadam", "radam", "lion", "lamb", "lars", "adafactor", "adagrad", "rmsprop" or
    * "ftrl". NULL: "sgd". Other values of its options, such as betas, take an `optimizer`.
    */
   const char *rule;

@@ -52,8 +52,8 @@ pub struct umbo_apply_report {
 /// @param[in] gradients Of the optimizer's strategy. They are used up.
 /// @param[out] report May be NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: objects of different strategies, row-sparse
-///   gradients with LAMB, LARS or Muon, a variable that is not a matrix with Muon, weights whose
-///   sum is not finite, or what UMBO_NON_FINITE_FAIL finds.
+///   gradients with LAMB, LARS, Muon or Adafactor, a variable that is not a matrix with Muon,
+///   weights whose sum is not finite, or what UMBO_NON_FINITE_FAIL finds.
 ///   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
 ///   submitted, the last run failed, or the strategy is draining. What the schedule returned.
 ///

@@ -2,9 +2,10 @@
 
 use crate::machinery::prelude::*;
 use crate::nouns::update_rule::{
-    umbo_adagrad_options, umbo_adam_options, umbo_adamw_options, umbo_ftrl_options,
-    umbo_lamb_options, umbo_lars_options, umbo_lion_options, umbo_momentum_options,
-    umbo_nadam_options, umbo_radam_options, umbo_rmsprop_options, umbo_sgd_options,
+    umbo_adafactor_options, umbo_adagrad_options, umbo_adam_options, umbo_adamw_options,
+    umbo_ftrl_options, umbo_lamb_options, umbo_lars_options, umbo_lion_options,
+    umbo_momentum_options, umbo_nadam_options, umbo_radam_options, umbo_rmsprop_options,
+    umbo_sgd_options,
 };
 use umbo_core::optimizer::UpdateRule;
 use umbo_core::optimizer::rules::adagrad::Adagrad;
@@ -51,6 +52,10 @@ pub(crate) fn rule_named(name: &str) -> Result<NamedRule> {
             )?;
             named(rule, options.learning_rate)
         }
+        "adafactor" => {
+            let options = umbo_adafactor_options::default();
+            named(options.rule()?, options.learning_rate)
+        }
         "adagrad" => {
             let options = umbo_adagrad_options::default();
             let rule = Adagrad::new(options.initial_accumulator, options.epsilon)?;
@@ -75,7 +80,8 @@ pub(crate) fn rule_named(name: &str) -> Result<NamedRule> {
             return Err(invalid!(
                 "options.rule",
                 "'{name}'; valid are sgd, momentum, nesterov, adam, adamw, nadam, radam, lion, \
-                 lamb, lars, adagrad, rmsprop and ftrl (options.optimizer takes any other)"
+                 lamb, lars, adafactor, adagrad, rmsprop and ftrl (options.optimizer takes any \
+                 other)"
             ));
         }
     })

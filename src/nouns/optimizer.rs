@@ -54,8 +54,8 @@ pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning
 ///
 /// @param[in] name Such as "momentum"; the creator of the optimizer lists the names. "average" is
 ///   the moving average of the weights.
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state, or the optimizer has not
-///   updated the variable yet.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state of a variable of this
+///   shape, or the optimizer has not updated the variable yet.
 ///
 /// Collective, outside of runs: each rank keeps a part of the state.
 #[c_call(out(state), text(name), get(variable), get(optimizer))]

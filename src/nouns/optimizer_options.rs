@@ -56,7 +56,7 @@ pub const UMBO_AVERAGE_MEAN: umbo_average = 2002;
     average_decay = 0.999, average_interval = 1
 )]
 pub struct umbo_optimizer_options {
-    /// Finite and 0 or more. AdamW, Lion, LAMB, LARS, Muon and rules with
+    /// Finite and 0 or more. AdamW, Lion, LAMB, LARS, Muon, Adafactor and rules with
     /// `decoupled_weight_decay` apply it apart from the gradient; other rules add weight_decay * w
     /// to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
     pub weight_decay: f64,
@@ -104,8 +104,8 @@ pub struct umbo_optimizer_options {
     pub state_bits: i64,
     /// 1: bfloat16 variables are updated, too. An update computes in float32, and rounds each new
     /// weight up or down at random, to either with the probability of the other's distance, so that
-    /// small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon
-    /// nor one of the program's own, and there is no `average`.
+    /// small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon,
+    /// Adafactor nor one of the program's own, and there is no `average`.
     pub stochastic_rounding: i32,
     /// The seed of the rounding, which follows from it, the variable's name, how often the variable
     /// was updated, and the index of the element alone.

@@ -51,7 +51,7 @@ pub struct umbo_parameters {
 )]
 pub struct umbo_trainer_options {
     /// The update rule with the defaults of its options: "sgd", "momentum", "nesterov", "adam",
-    /// "adamw", "nadam", "radam", "lion", "lamb", "lars", "adagrad", "rmsprop" or
+    /// "adamw", "nadam", "radam", "lion", "lamb", "lars", "adafactor", "adagrad", "rmsprop" or
     /// "ftrl". NULL: "sgd". Other values of its options, such as betas, take an `optimizer`.
     pub rule: *const c_char,
     /// Finite and 0 or more. UMBO_AUTO: the default of the rule.

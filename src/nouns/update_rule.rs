@@ -1,6 +1,7 @@
 //! Update rules: one function for each that makes an optimizer.
 
 use crate::machinery::prelude::*;
+use umbo_core::optimizer::rules::adafactor::Adafactor;
 use umbo_core::optimizer::rules::adagrad::Adagrad;
 use umbo_core::optimizer::rules::adam::Adam;
 use umbo_core::optimizer::rules::ftrl::Ftrl;
@@ -12,7 +13,7 @@ use umbo_core::optimizer::rules::nadam::NAdam;
 use umbo_core::optimizer::rules::radam::RAdam;
 use umbo_core::optimizer::rules::rmsprop::RmsProp;
 use umbo_core::optimizer::rules::sgd::Sgd;
-use umbo_core::optimizer::rules::{StepScale, WeightDecay};
+use umbo_core::optimizer::rules::{FactoredRule, StepScale, WeightDecay};
 use umbo_core::optimizer::{Optimizer, UpdateRule};
 
 /// Options of gradient descent.
@@ -181,6 +182,42 @@ pub struct umbo_muon_options {
     pub epsilon: f64,
     /// 1: steps are as large as those of AdamW, for its learning rate and weight decay.
     pub match_adamw: i32,
+}
+
+/// Options of Adafactor.
+#[c_struct(
+    learning_rate = 0.01,
+    beta2_decay = -0.8,
+    epsilon2 = 1e-3,
+    clip_threshold = 1.0
+)]
+pub struct umbo_adafactor_options {
+    /// Finite and 0 or more.
+    pub learning_rate: f64,
+    /// The exponent of t in a gradient's share of the second moments; 0 or less.
+    pub beta2_decay: f64,
+    /// The least root of a second moment, more than 0; 0: the distance from 1 to the next number of
+    /// the variable's type.
+    pub epsilon1: f64,
+    /// The least size of the weights from which the length of a step follows; 0 or more.
+    pub epsilon2: f64,
+    /// The size (d) from which on steps are scaled down; 1 or more.
+    pub clip_threshold: f64,
+    /// Is multiplied by the learning rate; finite and 0 or more.
+    pub weight_decay: f64,
+}
+
+impl umbo_adafactor_options {
+    /// The rule with these options.
+    pub(crate) fn rule(&self) -> Result<Adafactor> {
+        let numbers = FactoredRule {
+            beta2_decay: self.beta2_decay,
+            clip_threshold: self.clip_threshold,
+            epsilon1: (self.epsilon1 != 0.0).then_some(self.epsilon1),
+            epsilon2: self.epsilon2,
+        };
+        Adafactor::new(numbers, self.weight_decay)
+    }
 }
 
 /// Options of Adagrad.
@@ -480,6 +517,33 @@ pub fn umbo_optimizer_create_muon(
     };
     let rule = Muon::new(options.momentum, options.weight_decay, options.epsilon)?;
     let rule = rule.nesterov(nesterov).scaled(scale);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
+}
+
+/// Makes an optimizer: Adafactor, whose second moments are the means of rows and columns. Its
+/// states are "v_row" (R) and "v_column" (C), of a variable of r rows and c columns; for each
+/// further dimension before these two it has as many matrices. The state of a variable of fewer
+/// dimensions is "v". |x| is the root of the mean of the squares of x.
+///
+/// ```text
+/// share = t^beta2_decay
+/// R = R + share * (mean over columns of g * g - R)
+/// C = C + share * (mean over rows of g * g - C)
+/// v = R * C / max(epsilon1, mean of R)                  fewer dimensions: v + share * (g * g - v)
+/// u = g / sqrt(max(v, epsilon1 * epsilon1))
+/// rate = max(epsilon2, |w|) * min(learning_rate, 1 / sqrt(t)) / max(1, |u| / clip_threshold)
+/// w = (1 - learning_rate * weight_decay) * w - rate * u
+/// ```
+///
+/// An apply of row-sparse gradients is refused. On a GPU an apply answers
+/// UMBO_STATUS_UNIMPLEMENTED. Source: Shazeer and Stern, 2018, in PyTorch's form.
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adafactor(
+    strategy: *const umbo_strategy,
+    options: *const umbo_adafactor_options,
+    optimizer: *mut *mut umbo_optimizer,
+) {
+    let rule = options.rule()?;
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 

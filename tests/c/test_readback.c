@@ -85,6 +85,11 @@ RULE_TEST(muon, UMBO_MUON_OPTIONS_INIT, given.learning_rate = 0; given.momentum 
           given.epsilon = 0.125; given.match_adamw = 1;
           , READS(muon, momentum); READS(muon, nesterov); READS(muon, weight_decay); READS(muon, epsilon);
           READS(muon, match_adamw);)
+RULE_TEST(adafactor, UMBO_ADAFACTOR_OPTIONS_INIT, given.learning_rate = 0; given.beta2_decay = 0; given.epsilon2 = 0;
+          , given.learning_rate = 0.5; given.beta2_decay = -0.25; given.epsilon1 = 0.125; given.epsilon2 = 0.75;
+          given.clip_threshold = 1.5; given.weight_decay = 0.0625;
+          , READS(adafactor, beta2_decay); READS(adafactor, epsilon1); READS(adafactor, epsilon2);
+          READS(adafactor, clip_threshold); READS(adafactor, weight_decay);)
 RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
           , given.learning_rate = 0.5; given.initial_accumulator = 0.25; given.epsilon = 0.125;
           given.learning_rate_decay = 0.75;
@@ -415,6 +420,7 @@ int main(void) {
     lion_reads_back(strategy);
     lamb_reads_back(strategy);
     lars_reads_back(strategy);
+    adafactor_reads_back(strategy);
     muon_reads_back(strategy);
     adagrad_reads_back(strategy);
     rmsprop_reads_back(strategy);

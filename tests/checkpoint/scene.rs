@@ -31,9 +31,9 @@ use through_host::through_host;
 
 /// The names of all rules of the library, and of one of the program.
 pub fn rules() -> impl Iterator<Item = &'static str> {
-    let for_matrices = catalogue::MATRIX_RULES.map(|rule| rule.name);
+    let in_host_memory = catalogue::host_rules().map(|rule| rule.name);
     let named = catalogue::NAMES.into_iter().chain(["custom"]);
-    named.chain(for_matrices)
+    named.chain(in_host_memory)
 }
 
 fn vector<T: Element>(elements: &[T]) -> Tensor {
@@ -177,8 +177,8 @@ pub fn variable(strategy: &Strategy, name: &str, sizes: &[usize], dtype: DType) 
     create(Some(strategy), new, Initial::Value(&value.unwrap())).unwrap()
 }
 
-/// Whether the rule updates matrices alone, and in host memory.
-pub fn is_for_matrices(name: &str) -> bool {
+/// Whether the rule updates matrices alone.
+fn is_for_matrices(name: &str) -> bool {
     rule(name).matrix_rule().is_some()
 }
 

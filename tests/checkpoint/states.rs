@@ -19,6 +19,7 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
         ("lamb", Feature::DynamicLossScale),
         ("custom", Feature::Schedule),
         ("adamw", Feature::Average),
+        ("adafactor", Feature::Plain),
     ] {
         let from = Scene::new(rule, feature, 2);
         let to = Scene::new(rule, feature, 2);
@@ -33,7 +34,11 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
             )
             .unwrap();
             for slot in &source.slots() {
-                let state = source.state(source_variable, &slot.name).unwrap();
+                let Ok(state) = source.state(source_variable, &slot.name) else {
+                    // Factored second moments depend on the variable's shape.
+                    assert_eq!(rule, "adafactor");
+                    continue;
+                };
                 target
                     .set_state(target_variable, &slot.name, &state)
                     .unwrap();

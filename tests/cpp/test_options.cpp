@@ -54,6 +54,11 @@ void optimizers() {
     const muon of_muon = UMBO_MUON_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::muon_options{}), of_muon, &muon::learning_rate, &muon::momentum,
                &muon::nesterov, &muon::weight_decay, &muon::epsilon, &muon::match_adamw));
+    using adafactor = umbo_adafactor_options;
+    const adafactor of_adafactor = UMBO_ADAFACTOR_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::adafactor_options{}), of_adafactor, &adafactor::learning_rate,
+               &adafactor::beta2_decay, &adafactor::epsilon1, &adafactor::epsilon2,
+               &adafactor::clip_threshold, &adafactor::weight_decay));
     using adagrad = umbo_adagrad_options;
     const adagrad of_adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adagrad_options{}), of_adagrad, &adagrad::learning_rate,

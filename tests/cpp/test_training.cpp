@@ -244,6 +244,7 @@ void training(const umbo::strategy &strategy) {
           umbo::optimizer::radam(strategy), umbo::optimizer::lion(strategy),
           umbo::optimizer::lars(strategy),
           umbo::optimizer::lamb(strategy),
+          umbo::optimizer::adafactor(strategy),
           umbo::optimizer::adagrad(strategy), umbo::optimizer::rmsprop(strategy)}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;

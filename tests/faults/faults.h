@@ -17,7 +17,7 @@ enum {
     REPLICAS = 2,
     LARGE = 300000, /* float32: more than the size from which memory is mapped */
     WIDTH = 4200,   /* float32: more than the size from which requests are refused */
-    OPTIMIZERS = 13,
+    OPTIMIZERS = 14,
     MOST_CALLS = 4000,
     MOST_VARIABLES = 8,
     MOST_HANDLES = 160,

@@ -211,6 +211,7 @@ static void make_optimizers(void) {
     CALL(umbo_optimizer_create_lion(all.strategy, NULL, &o[10]));
     CALL(umbo_optimizer_create_lars(all.strategy, NULL, &o[11]));
     CALL(umbo_optimizer_create_muon(all.strategy, NULL, &o[12]));
+    CALL(umbo_optimizer_create_adafactor(all.strategy, NULL, &o[13]));
     options.global_clip_norm = 1;
     options.non_finite = UMBO_NON_FINITE_SKIP;
     CALL(umbo_optimizer_configure(o[0], &options));

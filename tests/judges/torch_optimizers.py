@@ -25,19 +25,19 @@ MATRICES = [(5, 3), (3, 17), (8, 8), (1, 4), (40, 1), (30, 18)]
 DTYPES = {torch.float64: 1e-12, torch.float32: STEPS * 2.0**-23}
 # What torch's words are in umbo_..._options; those of None are PyTorch's choice of an implementation.
 OPTIONS = {"lr": "learning_rate", "eps": "epsilon", "alpha": "rho", "initial_accumulator_value": "initial_accumulator",
-           "lr_decay": "learning_rate_decay",
+           "lr_decay": "learning_rate_decay", "d": "clip_threshold",
            "betas": ("beta1", "beta2"), "foreach": None, "fused": None, "differentiable": None, "capturable": None}
 FLAGS = {"match_adamw", "amsgrad", "centered", "nesterov", "decoupled_weight_decay"}
 # Those in umbo_optimizer_options.
 SETTINGS = {"weight_decay", "maximize"}
 RULES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "nadam", "RAdam": "radam", "Adagrad": "adagrad", "RMSprop": "rmsprop",
-         "SparseAdam": "adam", "Muon": "muon"}
+         "SparseAdam": "adam", "Muon": "muon", "Adafactor": "adafactor"}
 # Bounds of rules whose steps are computed in float32 for both types of weights.
 STEPS_IN_FLOAT32 = {"Muon": 1e-6}
 # The share of the way of the weights by which PyTorch's Muon, which iterates in bfloat16, may end elsewhere.
 APART_BY_BFLOAT16 = 0.05
 STATES = {"exp_avg": "m", "exp_avg_sq": "v", "max_exp_avg_sq": "v_max", "sum": "accumulator", "square_avg": "v",
-          "grad_avg": "mean", "momentum_buffer": "momentum"}
+          "grad_avg": "mean", "momentum_buffer": "momentum", "row_var": "v_row", "col_var": "v_column", "variance": "v"}
 
 
 def translated(name, kwargs):
@@ -45,6 +45,10 @@ def translated(name, kwargs):
     rule, options, settings = RULES[name], {}, {}
     if name == "Muon":
         kwargs = kwargs_of_muon(kwargs)
+    if name == "Adafactor" and "eps" in kwargs:
+        # PyTorch's None, the distance from 1 to the next number, is Umbo's 0.
+        epsilons = dict(zip(("epsilon1", "epsilon2"), (one or 0.0 for one in kwargs["eps"])))
+        kwargs = {key: value for key, value in kwargs.items() if key != "eps"} | epsilons
     if name == "SGD":
         # Umbo's learning rate of 0.01 is Keras' (docs/internals/optimizers.md).
         options["learning_rate"] = 0.001
@@ -137,7 +141,10 @@ def compare_input(info, dtype, given):
         close(f"weights {index}", ours.weights(index), parameter.detach().numpy(), bound)
         for name, state in theirs.state[parameter].items():
             if name in STATES and state is not None:
-                close(f"{name} {index}", ours.state(STATES[name], index), state.numpy(), DTYPES[dtype])
+                found = ours.state(STATES[name], index)
+                # PyTorch's means of rows and columns have a dimension of 1 in the place of the other.
+                theirs_too = state.numpy().reshape(found.shape) if name in ("row_var", "col_var") else state.numpy()
+                close(f"{name} {index}", found, theirs_too, DTYPES[dtype])
     moved = max(np.abs(ours.weights(index) - array).max() for index, array in enumerate(initial))
     assert moved > 1e-3, "the weights stood still"
 

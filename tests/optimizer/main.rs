@@ -7,6 +7,7 @@ mod certificate;
 mod contract;
 mod copies;
 mod eight_bit;
+mod factored;
 mod failures;
 mod features;
 #[path = "../fresh/mod.rs"]

@@ -8,8 +8,9 @@ use half::{bf16, f16};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use umbo_core::device::DeviceId;
 use umbo_core::error::{Result, Status};
-use umbo_core::optimizer::rules::{VariableProgress, catalogue};
+use umbo_core::optimizer::rules::{Slot, VariableProgress, catalogue};
 use umbo_core::optimizer::state::rows::KeptRows;
 use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
@@ -59,46 +60,51 @@ impl Draws {
 struct Model {
     width: usize,
     weights: Vec<u32>,
-    /// None before the first update.
-    slots: Vec<Vec<u32>>,
+    /// With their names; none before the first update.
+    slots: Vec<(String, Vec<u32>)>,
     progress: VariableProgress,
 }
 
 impl Model {
     fn of(optimizer: &Optimizer, variable: &Variable) -> Model {
         let slots = optimizer.slots();
-        let states = slots
-            .iter()
-            .filter_map(|slot| optimizer.state(variable, &slot.name).ok());
+        let state = |slot: &Slot| {
+            let state = optimizer.state(variable, &slot.name).ok()?;
+            Some((slot.name.to_string(), bits(&read(&state))))
+        };
         Model {
             width: variable.shape()[1],
             weights: bits(&floats_of(committed(variable))),
-            slots: states.map(|state| bits(&read(&state))).collect(),
+            slots: slots.iter().filter_map(state).collect(),
             progress: optimizer.variable_progress(variable).unwrap(),
         }
     }
 
     /// The same with the rows `kept`, and `appended` behind them.
     fn changed(&self, optimizer: &Optimizer, kept: &[i64], appended: &[f32]) -> Model {
-        let width = self.width;
-        let rows = |from: &[u32], appended: Vec<u32>| -> Vec<u32> {
+        let rows = |from: &[u32], width: usize, appended: Vec<u32>| -> Vec<u32> {
             let kept = kept
                 .iter()
                 .flat_map(|&row| &from[row as usize * width..][..width]);
             kept.copied().chain(appended).collect()
         };
         let list = optimizer.slots();
-        let of_slot = |(index, from): (usize, &Vec<u32>)| match &*list[index].name {
-            "average" => rows(from, bits(appended)),
-            _ => rows(
-                from,
-                vec![(list[index].initial as f32).to_bits(); appended.len()],
-            ),
+        let width = self.width;
+        let of_slot = |(name, from): &(String, Vec<u32>)| {
+            let slot = list.iter().find(|slot| slot.name == *name).unwrap();
+            let initial = |count| vec![(slot.initial as f32).to_bits(); count];
+            let changed = match &**name {
+                "average" => rows(from, width, bits(appended)),
+                "v_row" => rows(from, 1, initial(appended.len() / width)),
+                "v_column" => from.clone(),
+                _ => rows(from, width, initial(appended.len())),
+            };
+            (name.clone(), changed)
         };
         Model {
             width,
-            weights: rows(&self.weights, bits(appended)),
-            slots: self.slots.iter().enumerate().map(of_slot).collect(),
+            weights: rows(&self.weights, width, bits(appended)),
+            slots: self.slots.iter().map(of_slot).collect(),
             progress: self.progress,
         }
     }
@@ -121,7 +127,7 @@ fn tensor(values: &[f32], width: usize) -> Tensor {
 /// These numbers, in the type.
 fn tensor_of(dtype: DType, values: &[f32], width: usize) -> Tensor {
     let shape = Shape::new(&[values.len() / width, width]).unwrap();
-    let tensor = Tensor::zeros(dtype, shape, umbo_core::device::DeviceId::HOST).unwrap();
+    let tensor = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
     write_floats(&tensor, values);
     tensor
 }
@@ -150,7 +156,7 @@ impl Training {
     fn drawn(strategy: &Strategy, draws: &mut Draws) -> Training {
         let rules: Vec<&str> = catalogue::NAMES
             .into_iter()
-            .chain(catalogue::MATRIX_RULES.map(|rule| rule.name))
+            .chain(catalogue::host_rules().map(|rule| rule.name))
             .collect();
         let rule = rules[draws.below(rules.len())];
         let width = 1 + draws.below(5);
@@ -215,10 +221,17 @@ impl Training {
         let dtype = self.kind.of_weights();
         let values = tensor_of(dtype, &floats(&model.weights), model.width);
         let twin = Training::new(&self.strategy, self.kind, &values);
-        for (slot, state) in twin.optimizer.slots().iter().zip(&model.slots) {
-            let state = tensor(&floats(state), model.width);
+        for (name, state) in &model.slots {
+            let values = floats(state);
+            let state = match &**name {
+                "v_row" | "v_column" => {
+                    let shape = Shape::new(&[values.len()]).unwrap();
+                    Tensor::from_slice(&values, shape, DeviceId::HOST).unwrap()
+                }
+                _ => tensor(&values, model.width),
+            };
             twin.optimizer
-                .set_state(&twin.variable, &slot.name, &state)
+                .set_state(&twin.variable, name, &state)
                 .unwrap();
         }
         if model.progress.updates > 0 {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use umbo_core::error::Status;
 use umbo_core::kernels::update::tiles::Tile;
 use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::catalogue::FACTORED_RULES;
 use umbo_core::optimizer::rules::custom::Custom;
 use umbo_core::optimizer::rules::momentum::Momentum;
 use umbo_core::optimizer::rules::sgd::Sgd;
@@ -30,8 +31,8 @@ pub type Make = fn() -> Box<dyn UpdateRule>;
 
 /// All rules of the library, and one of the program.
 pub fn rules() -> impl Iterator<Item = Make> {
-    let named = catalogue::RULES.into_iter().map(|rule| rule.make);
-    named.chain([custom as Make])
+    let named = catalogue::RULES.into_iter().chain(FACTORED_RULES);
+    named.map(|rule| rule.make).chain([custom as Make])
 }
 
 /// A rule of the program's, which looks at where its tile lies.

@@ -4,10 +4,12 @@
 
 use umbo_core::error::Status;
 use umbo_core::optimizer::rules::VariableProgress;
+use umbo_core::optimizer::rules::adafactor::Adafactor;
 use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::catalogue;
 use umbo_core::optimizer::{
-    ApplyOptions, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
-    apply, apply_with,
+    ApplyOptions, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, UpdateRule,
+    VariableGroup, apply, apply_with,
 };
 use umbo_core::strategy::variables::{self, Initial};
 use umbo_core::strategy::{ReplicaContext, Strategy};
@@ -124,11 +126,34 @@ const CHANGES: [(&str, [&str; 3], Change); 9] = [
 ];
 
 const WEIGHTS: &str = "the exchange of new weights";
+/// In the place of that, if each rank updates everything.
+const EVERYTHING: &str = "the update of all variables on each rank";
 const GRADIENTS: &str = "the exchange of gradients";
 
 #[test]
 fn ranks_with_different_updates_are_refused() {
-    for (number, (place, [name, odd, usual], change)) in CHANGES.into_iter().enumerate() {
+    let adam = || -> Box<dyn UpdateRule> { Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()) };
+    refuse_different_updates(adam, CHANGES);
+    let of_factored = CHANGES.map(|(place, [name, odd, usual], change)| {
+        let place = if place == WEIGHTS { EVERYTHING } else { place };
+        // The scalar of Adam, or the number of updates.
+        let [odd, usual] = match odd {
+            "0.225" => ["1.25", "2"],
+            _ => [odd, usual],
+        };
+        (place, [name, odd, usual], change)
+    });
+    let adafactor =
+        || -> Box<dyn UpdateRule> { Box::new(Adafactor::new(catalogue::FACTORED, 0.0).unwrap()) };
+    refuse_different_updates(adafactor, of_factored);
+}
+
+fn refuse_different_updates(
+    make_rule: fn() -> Box<dyn UpdateRule>,
+    changes: [(&str, [&str; 3], Change); 9],
+) {
+    let has_rows = !make_rule().measures();
+    for (number, (place, [name, odd, usual], change)) in changes.into_iter().enumerate() {
         for in_sync in [0, 5] {
             let wrong = number % 3;
             on_ranks_of(
@@ -137,14 +162,13 @@ fn ranks_with_different_updates_are_refused() {
                 |rank, strategy| {
                     let strategy = strategy.unwrap();
                     let variables = make(&strategy, &[&[3000], &[6, 4], &[3]]);
-                    let row_sparse = [false, true, false];
+                    let row_sparse = [false, has_rows, false];
                     let options = GradientsOptions {
                         row_sparse: &row_sparse,
                         ..GradientsOptions::default()
                     };
                     let gradients = gradients(&strategy, &variables, options);
-                    let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
-                    let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
+                    let optimizer = Optimizer::new(strategy.id(), make_rule(), 0.1).unwrap();
                     let step = |step: usize| {
                         let callback = |context: &ReplicaContext| {
                             contribute(context, &gradients, step).map(|()| None)

@@ -93,6 +93,10 @@ public:
         return made(&umbo_optimizer_create_muon, of, detail::raw_options(how));
     }
 
+    static returned<optimizer> adafactor(const strategy &of, const adafactor_options &how = {}) {
+        return made(&umbo_optimizer_create_adafactor, of, detail::raw_options(how));
+    }
+
     static returned<optimizer> adagrad(const strategy &of, const adagrad_options &how = {}) {
         return made(&umbo_optimizer_create_adagrad, of, detail::raw_options(how));
     }

@@ -88,6 +88,15 @@ struct muon_options {
     bool match_adamw = false;
 };
 
+struct adafactor_options {
+    double learning_rate = 0.01;
+    double beta2_decay = -0.8;
+    double epsilon1 = 0.0;
+    double epsilon2 = 1e-3;
+    double clip_threshold = 1.0;
+    double weight_decay = 0.0;
+};
+
 struct adagrad_options {
     double learning_rate = 0.01;
     double initial_accumulator = 0.0;
@@ -394,6 +403,17 @@ inline umbo_muon_options raw_options(const muon_options &how) noexcept {
     raw.weight_decay = how.weight_decay;
     raw.epsilon = how.epsilon;
     raw.match_adamw = how.match_adamw ? 1 : 0;
+    return raw;
+}
+
+inline umbo_adafactor_options raw_options(const adafactor_options &how) noexcept {
+    umbo_adafactor_options raw = UMBO_ADAFACTOR_OPTIONS_INIT;
+    raw.learning_rate = how.learning_rate;
+    raw.beta2_decay = how.beta2_decay;
+    raw.epsilon1 = how.epsilon1;
+    raw.epsilon2 = how.epsilon2;
+    raw.clip_threshold = how.clip_threshold;
+    raw.weight_decay = how.weight_decay;
     return raw;
 }
 

@@ -41,6 +41,9 @@ pub trait Real:
     /// The largest finite number.
     fn largest() -> Self;
 
+    /// The distance from 1 to the next number.
+    fn epsilon() -> Self;
+
     /// Whether this number is neither zero, subnormal, infinite nor NaN.
     fn is_normal(self) -> bool;
 
@@ -78,6 +81,11 @@ macro_rules! reals {
                 #[inline(always)]
                 fn largest() -> Self {
                     <$rust>::MAX
+                }
+
+                #[inline(always)]
+                fn epsilon() -> Self {
+                    <$rust>::EPSILON
                 }
 
                 #[inline(always)]

@@ -5,6 +5,7 @@ pub mod average;
 mod buffered;
 pub mod chunks;
 pub mod eight_bit;
+pub mod factored;
 mod finite_mask;
 pub mod formula;
 mod gradients;

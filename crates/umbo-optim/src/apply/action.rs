@@ -172,7 +172,15 @@ impl ApplyAction {
                 self.options.measure_norm.into(),
             );
         };
-        Exchange::begin(ranks, &self.gradients, &sources, &purpose, &options)
+        let updates_all = self.optimizer.rule().factored_rule().is_some();
+        Exchange::begin(
+            ranks,
+            &self.gradients,
+            &sources,
+            &purpose,
+            &options,
+            updates_all,
+        )
     }
 
     /// Prepares the addition of this run's gradients to those of earlier runs.
@@ -251,12 +259,16 @@ impl ApplyAction {
             rule: *rule,
             clipping,
         };
+        let settings = |work: &ApplyWorkspace, add: &mut AddQuantity<'_>| {
+            add_settings(state, plan, work, sources, *rule, learning_rate, add);
+        };
         let reserved = match exchange {
             Some(exchange) if exchange.divides() => {
-                let settings = |work: &ApplyWorkspace, add: &mut AddQuantity<'_>| {
-                    add_settings(state, plan, work, sources, *rule, learning_rate, add);
-                };
                 exchange.exchange_weights(prepared, work, context, *launcher, &settings)
+            }
+            Some(exchange) if rule.factored_rule().is_some() => {
+                let reserved = prepared.and_then(|()| launcher.reserve_update(work, context));
+                exchange.agree(reserved, work, &settings)
             }
             _ => prepared.and_then(|()| launcher.reserve_update(work, context)),
         };

@@ -125,6 +125,7 @@ impl ApplyBackend for CpuBackend {
     }
 
     fn reserve_update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
+        work.factored.reserve(&work.items, context)?;
         work.reserve_matrix_steps(context)
     }
 
@@ -134,8 +135,10 @@ impl ApplyBackend for CpuBackend {
             items,
             pieces,
             contributions,
+            factored,
             ..
         } = work;
+        factored.measure(items, context, &mut contributions[0].lock());
         let UpdateContext { sources, rule, .. } = context;
         pieces.clear();
         for item in &mut *items {
@@ -147,7 +150,7 @@ impl ApplyBackend for CpuBackend {
             item.cost = bytes;
             push_piece(pieces, sources, item);
             // The ranks have measured all parts of sharded variables.
-            if rule.measures() && !item.divided {
+            if rule.measures() && item.measured.is_none() && !item.divided {
                 let contributions = &mut *contributions[0].lock();
                 let measure = |update: &PreparedUpdate, pass: UpdatePass<'_>| {
                     rule.measure(update.scalars, &pass)
@@ -161,22 +164,24 @@ impl ApplyBackend for CpuBackend {
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
         let items = &*items;
-        let update = |pieces: &mut Pieces, item_of: &(dyn Fn(usize) -> usize + Sync)| {
-            pieces.for_each_range(contributions.len(), &|range| {
-                let contributions = &mut *contributions[range.worker()].lock();
-                for (at, part) in range.parts() {
-                    with_pass(
-                        context,
-                        &items[item_of(at)],
-                        contributions,
-                        streaming,
-                        |update, pass| {
-                            rule.update(&update.scalars, &pass.over(&part));
-                        },
-                    );
-                }
-            });
-        };
+        let update =
+            |pieces: &mut Pieces, item_of: &(dyn Fn(usize) -> usize + Sync)| {
+                pieces.for_each_range(contributions.len(), &|range| {
+                    let contributions = &mut *contributions[range.worker()].lock();
+                    for (at, part) in range.parts() {
+                        let item = &items[item_of(at)];
+                        with_pass(context, item, contributions, streaming, |update, pass| {
+                            match &item.measured {
+                                None => rule.update(&update.scalars, &pass.over(&part)),
+                                Some(measured) => {
+                                    let variable = &sources.variables()[item.index];
+                                    measured.run(context, update, variable, &pass.over(&part));
+                                }
+                            }
+                        });
+                    }
+                });
+            };
         match sends(items, sources) {
             true => in_chunks(items, sources, pieces, &update),
             false => update(pieces, &|item| item),

@@ -4,6 +4,7 @@ pub mod action;
 mod commit;
 pub(crate) mod device_average;
 pub(crate) mod device_operands;
+pub(crate) mod factored;
 pub(crate) mod host;
 pub(crate) mod launcher;
 pub(crate) mod matrix_steps;

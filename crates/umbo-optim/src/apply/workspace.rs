@@ -6,6 +6,7 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::apply::device_operands::ReservedMemory;
+use crate::apply::factored::{FactoredMemory, MeasuredUpdate, check_factored};
 use crate::apply::launcher::Launcher;
 use crate::apply::matrix_steps::{StepMemory, check_matrix};
 use crate::apply::plan::TreatmentPlan;
@@ -53,6 +54,8 @@ pub(crate) struct ApplyWorkspace {
     pub(crate) ready: Option<ReservedMemory>,
     /// The steps of whole matrices.
     pub(crate) steps: StepMemory,
+    /// The sums of updates by factored moments.
+    pub(crate) factored: FactoredMemory,
     /// Memory for the exchange of gradients.
     pub(crate) exchange: ExchangeMemory,
 }
@@ -96,6 +99,8 @@ pub(crate) struct UpdateGroup {
     pub(crate) squares: Option<Squares>,
     /// The step of a matrix, or this rank's part of it, if the rule makes steps of whole matrices.
     pub(crate) step: Option<SpanMut<'static>>,
+    /// The measurements before an update by factored moments.
+    pub(crate) measured: Option<MeasuredUpdate>,
     /// How many bytes an update that has begun in host memory reads and writes for one element.
     pub(crate) cost: usize,
     /// An element of the gradient that was applied is not finite.
@@ -150,6 +155,7 @@ impl ApplyWorkspace {
                 return Err(needs_rounding(variable));
             }
             check_matrix(variable, rule, sources.is_row_sparse(index))?;
+            check_factored(variable, rule)?;
             self.items.push(UpdateGroup {
                 index,
                 count,

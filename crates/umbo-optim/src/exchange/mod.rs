@@ -17,7 +17,8 @@
 //! If a rank has the variables outside of host memory, all ranks get the gradients of all parts
 //! instead, and each rank updates everything. Gradients there go through host memory: one copy
 //! down, and one copy of all ranks' gradients up again. If all ranks have them there and the engine
-//! moves such memory, they stay there.
+//! moves such memory, they stay there. If the second moments of a rule are factored, each rank
+//! updates everything, too.
 //!
 //! With a fixed global replica count, the bits must not depend on how replicas are distributed over
 //! ranks. So contributions are always sent unsummed, and runs are not accumulated.
@@ -92,13 +93,15 @@ struct PreparedExchange {
 
 impl<'a> Exchange<'a> {
     /// Starts the collective for `purpose` on `gradients`; `sources` are this rank's contributions.
-    /// The `further` quantities must be equal on all ranks, too.
+    /// The `further` quantities must be equal on all ranks, too. If each rank `updates_all`, the
+    /// gradients go to all ranks.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
         sources: &GradientSources<'_>,
         purpose: &dyn fmt::Display,
         further: &Quantities<'_>,
+        updates_all: bool,
     ) -> Result<Exchange<'a>> {
         let variables = gradients.variables();
         let on_devices = ranks.moves_device_memory()
@@ -116,13 +119,17 @@ impl<'a> Exchange<'a> {
                 &"the number of runs that were accumulated before",
                 runs.into(),
             );
+            add(
+                &"whether each rank updates all of a variable",
+                updates_all.into(),
+            );
             further(add);
         };
         let hash = participation
             .as_deref()
             .map_or(0, |bytes| agreement(&bytes));
         let call = Call {
-            agreement: agreement(&(agreed, runs, agreement_of(further))),
+            agreement: agreement(&(agreed, runs, updates_all, agreement_of(further))),
             quantities: &quantities,
             numbers: [u64::from(on_devices), hash],
             length: participation.as_ref().map_or(0, Vec::len),
@@ -138,7 +145,7 @@ impl<'a> Exchange<'a> {
         let are_sharded = variables
             .iter()
             .all(|variable| variable.sharding().is_some());
-        let route: Box<dyn Route> = if are_sharded {
+        let route: Box<dyn Route> = if are_sharded && !updates_all {
             Box::new(ToParts)
         } else if collective.numbers().all(|[on_devices, _]| on_devices == 1) {
             Box::new(BetweenDevices::default())
@@ -299,6 +306,21 @@ impl<'a> Exchange<'a> {
             dealt.make(&mut collective, work, context, matrices)?;
         }
         shards.exchange_weights(&mut collective, work, context, launcher)
+    }
+
+    /// Agrees on an update in which each rank updates everything. `prepared` is an error if this
+    /// rank cannot; `options` adds the update's settings, which must be equal on all ranks.
+    pub fn agree(
+        &self,
+        prepared: Result<()>,
+        work: &ApplyWorkspace,
+        options: &dyn Fn(&ApplyWorkspace, &mut AddQuantity<'_>),
+    ) -> Result<()> {
+        let quantities = |add: &mut AddQuantity<'_>| options(work, add);
+        let purpose = "the update of all variables on each rank";
+        let call = Call::to(CollectiveKind::Gradients, &purpose).agreeing(&quantities);
+        let (_, ()) = self.ranks.start_collective(call, prepared)?;
+        Ok(())
     }
 
     /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the

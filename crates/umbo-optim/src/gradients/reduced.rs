@@ -118,7 +118,7 @@ impl CommitAction for InspectGradient<'_> {
             None
         } else {
             Some(Exchange::begin(
-                self.ranks, gradients, &sources, &purpose, &further,
+                self.ranks, gradients, &sources, &purpose, &further, false,
             )?)
         };
         sources.weigh(exchange.as_ref().map_or(weight, Exchange::total_weight));

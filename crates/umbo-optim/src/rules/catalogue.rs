@@ -1,6 +1,7 @@
 //! The list of all rules, for benchmarks and tests: a rule that is missing here is not measured and
 //! not tested, and another list of them is a mistake that a test finds.
 
+use super::adafactor::Adafactor;
 use super::adagrad::Adagrad;
 use super::adam::Adam;
 use super::ftrl::Ftrl;
@@ -12,7 +13,7 @@ use super::nadam::NAdam;
 use super::radam::RAdam;
 use super::rmsprop::RmsProp;
 use super::sgd::Sgd;
-use super::{Result, StepScale, UpdateRule, WeightDecay};
+use super::{FactoredRule, Result, StepScale, UpdateRule, WeightDecay};
 
 /// The momentum of rules that have one.
 pub const MOMENTUM: f64 = 0.9;
@@ -42,6 +43,21 @@ pub const BETA: f64 = 1.0;
 pub const L1: f64 = 0.02;
 /// The λ₂ of FTRL.
 pub const L2: f64 = 0.03;
+/// The numbers of Adafactor.
+pub const FACTORED: FactoredRule = FactoredRule {
+    beta2_decay: -0.8,
+    clip_threshold: 1.0,
+    epsilon1: None,
+    epsilon2: 1e-3,
+};
+/// The numbers of `adafactor_other`, whose steps are rarely scaled down, and with weights that are
+/// small in relation to the steps.
+pub const OTHER_FACTORED: FactoredRule = FactoredRule {
+    beta2_decay: -0.5,
+    clip_threshold: 1.25,
+    epsilon1: Some(1e-4),
+    epsilon2: 0.5,
+};
 
 /// A rule with numbers with which each term of its formula counts.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +71,8 @@ pub struct NamedRule {
     pub make: fn() -> Box<dyn UpdateRule>,
 }
 
-/// All rules for variables of any shape, each with its variants behind it.
+/// All rules of the table of formulas, for variables of any shape, each with its variants behind
+/// it.
 pub const RULES: [NamedRule; 22] = [
     rule("sgd", || Box::new(Sgd)),
     rule("momentum", || known(Momentum::new(MOMENTUM, false))),
@@ -121,7 +138,22 @@ pub const MATRIX_RULES: [NamedRule; 3] = [
     }),
 ];
 
-/// The names of all rules for variables of any shape.
+/// The rules whose second moments are factored, for variables of any shape.
+pub const FACTORED_RULES: [NamedRule; 2] = [
+    rule("adafactor", || {
+        known(Adafactor::new(FACTORED, WEIGHT_DECAY))
+    }),
+    variant("adafactor_other", || {
+        known(Adafactor::new(OTHER_FACTORED, 0.0))
+    }),
+];
+
+/// The rules beside the table of formulas, whose variables lie in host memory.
+pub fn host_rules() -> impl Iterator<Item = NamedRule> {
+    MATRIX_RULES.into_iter().chain(FACTORED_RULES)
+}
+
+/// The names of all rules of the table.
 pub const NAMES: [&str; RULES.len()] = {
     let mut names = [""; RULES.len()];
     let mut at = 0;
@@ -140,7 +172,7 @@ pub fn updates_rows(name: &str) -> bool {
 
 /// The rule of this name.
 pub fn make(name: &str) -> Option<Box<dyn UpdateRule>> {
-    let mut named = RULES.iter().chain(&MATRIX_RULES);
+    let mut named = RULES.into_iter().chain(host_rules());
     let named = named.find(|rule| rule.name == name)?;
     Some((named.make)())
 }

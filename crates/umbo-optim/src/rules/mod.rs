@@ -1,5 +1,6 @@
 //! Update rules: the interface between a rule and the optimizer that runs it.
 
+pub mod adafactor;
 pub mod adagrad;
 pub mod adam;
 pub mod catalogue;
@@ -24,6 +25,7 @@ use umbo_kernels::dtype::DType;
 use umbo_kernels::launch::Address;
 use umbo_kernels::matrix::orthogonal::NewtonSchulz;
 use umbo_kernels::update::eight_bit::CodeMap;
+use umbo_kernels::update::factored::FactoredScalars;
 use umbo_kernels::update::matrix_step::MatrixMomentum;
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::rules::{RuleKind, RuleStep, SUMS};
@@ -276,6 +278,12 @@ pub trait UpdateRule: Send + Sync + Debug {
         None
     }
 
+    /// The numbers of a rule whose second moments are factored, if they are. Its variables lie in
+    /// host memory, and its elementwise slots come first.
+    fn factored_rule(&self) -> Option<&FactoredRule> {
+        None
+    }
+
     /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does
     /// not. Called for rules without a formula in the table.
     fn custom_kernel(&self, _scalars: &Scalars) -> Option<CustomKernel<'_>> {
@@ -320,6 +328,35 @@ impl StepScale {
         match self {
             StepScale::Original => (rows / columns).max(1.0).sqrt(),
             StepScale::MatchAdamW => 0.2 * rows.max(columns).sqrt(),
+        }
+    }
+}
+
+/// The numbers of a rule whose second moments are factored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FactoredRule {
+    /// The exponent of t in the gradient's share of the moments; at most 0.
+    pub beta2_decay: f64,
+    /// d: the size from which on steps are scaled down; at least 1.
+    pub clip_threshold: f64,
+    /// ε₁: the least root of a moment; `None` is the distance from 1 to the next number of the
+    /// variable's type.
+    pub epsilon1: Option<f64>,
+    /// ε₂: the least size of the weights from which the length of a step follows; at least 0.
+    pub epsilon2: f64,
+}
+
+impl FactoredRule {
+    /// The numbers of an update that is prepared; its running scalar is t.
+    pub(crate) fn scalars(&self, Scalars { rates, running, .. }: &Scalars) -> FactoredScalars {
+        let update = running[0];
+        FactoredScalars {
+            share: update.powf(self.beta2_decay),
+            epsilon: self.epsilon1,
+            least_size: self.epsilon2,
+            threshold: self.clip_threshold,
+            rate: rates.learning_rate.min(1.0 / update.sqrt()),
+            kept: WeightDecay::Decoupled.kept(rates),
         }
     }
 }

@@ -210,8 +210,8 @@ impl Optimizer {
         }
         Err(invalid!(
             "stochastic_rounding",
-            "1; lamb, lars, muon and rules of the program's own update float32 and float64 weights \
-             alone, and the rule of this optimizer is {:?}",
+            "1; lamb, lars, muon, adafactor and rules of the program's own update float32 and \
+             float64 weights alone, and the rule of this optimizer is {:?}",
             self.rule
         ))
     }

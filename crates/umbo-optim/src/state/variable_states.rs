@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::rules::{Running, Slot, UpdateRule, VariableProgress};
+use crate::rules::{Running, Slot, SlotExtent, UpdateRule, VariableProgress};
 use crate::state::coded::{decode, encode};
 use crate::state::slot_list::SlotList;
 use crate::state::stored_state::{
@@ -460,6 +460,22 @@ impl Variables {
         }
         let slots = &self.slots[position * self.list.len()..];
         (weights, &slots[..state.elementwise])
+    }
+
+    /// The moments of rows and of columns of the variable at `position`, which is in host memory,
+    /// if it has them.
+    pub(crate) fn factors(&self, position: usize) -> Option<[&SpanMut<'_>; 2]> {
+        let slots = &self.slots[position * self.list.len()..];
+        let dimensions = self.states[position].variable.shape().len();
+        let find = |extent: SlotExtent| {
+            let index = self.list.iter().position(|slot| slot.extent == extent)?;
+            Some(&slots[index])
+        };
+        let both = [
+            find(SlotExtent::RowsOfMatrices)?,
+            find(SlotExtent::ColumnsOfMatrices)?,
+        ];
+        (dimensions >= 2).then_some(both)
     }
 
     /// The rule's slots of the variable at `position`, if they are codes.
