@@ -58,6 +58,7 @@ fn every_name_of_the_api_is_in_a_header() {
             "UMBO_RUST",
             "UMBO_CARGO",
             "UMBO_FEATURES",
+            "UMBO_OLDEST_GLIBC",
             "UMBO_USE_",
             "UMBO_STRIP",
             "UMBO_CASES",
