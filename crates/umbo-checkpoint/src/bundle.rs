@@ -113,8 +113,8 @@ impl Checkpoint {
         number.ok_or_else(|| no_number(name))
     }
 
-    /// The place of a number that was set, for who reads and sets it in every step. It is the
-    /// number's place for as long as the checkpoint lives.
+    /// The place of a number that was set, for a caller that counts in every step. It stays the
+    /// number's place as long as the checkpoint lives.
     ///
     /// NOT_FOUND: no such number.
     pub fn counter(&self, name: &str) -> Result<Counter> {
