@@ -6,10 +6,15 @@ launcher=$1 page=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+# Several daemons on one machine may crash when each puts the machine's topology into shared memory.
+export OMPI_MCA_rtc=^hwloc
 
-# Open MPI starts a daemon on each machine by ssh, for which this stands: its first argument is the machine.
+# Open MPI starts a daemon on each machine by ssh, for which this stands: its first argument is the machine, which has a folder
+# for temporary files of its own. Daemons that make theirs in one folder at the same time may fail.
 cat >"$folder/agent" <<'AGENT'
 #!/usr/bin/env bash
+export TMPDIR=$0.$1
+mkdir -p "$TMPDIR"
 shift
 exec bash -c "$*"
 AGENT

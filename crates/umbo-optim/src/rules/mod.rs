@@ -442,7 +442,8 @@ mod tests {
             let shape = extent.shape(&Shape::new(variable).unwrap());
             shape.map(|shape| shape.to_vec())
         };
-        let cases: [(&[usize], [Option<&[usize]>; 4]); 5] = [
+        type Sizes = &'static [usize];
+        let cases: [(Sizes, [Option<Sizes>; 4]); 5] = [
             (&[], [Some(&[]), Some(&[]), None, None]),
             (&[3], [Some(&[3]), Some(&[3]), None, None]),
             (&[3, 5], [Some(&[3, 5]), None, Some(&[3]), Some(&[5])]),

@@ -37,8 +37,8 @@ fn noise<G: GradientElement>(elements: usize, seed: usize) -> Vec<G> {
             0 => 0.0,
             1 => -0.0,
             2 => -magnitude * 1e-44,
-            3 if random % 7 == 0 => 3.0e38,
-            _ if random % 2 == 0 => -magnitude,
+            3 if random.is_multiple_of(7) => 3.0e38,
+            _ if random.is_multiple_of(2) => -magnitude,
             _ => magnitude,
         }
     };
@@ -107,7 +107,22 @@ fn compare<G: GradientElement, T: Real>(width: usize, factors: &[f64], indices: 
         })
         .collect();
     let sums = RowSums::new(&order, None, &parts, width);
-    let clippings = [
+    for divisor in [1.0, 0.25, 8.0, 3.0] {
+        for clipping in clippings() {
+            let sum = WeightedSum::new(T::DTYPE, sums.elements(), &[], divisor).clipped(clipping);
+            if matches!(sum.finish::<T>().scale, Scale::Divide(_)) {
+                assert_eq!((T::DTYPE, divisor), (DType::Float64, 3.0));
+                continue;
+            }
+            compare_columns::<T>(&sums, &sum, width, order.rows(), &|| {
+                format!("{} of {factors:?}, {clipping:?}, {divisor}", G::DTYPE)
+            });
+        }
+    }
+}
+
+fn clippings() -> [Clipping; 4] {
+    [
         Clipping::NONE,
         Clipping {
             factor: 0.3,
@@ -121,35 +136,34 @@ fn compare<G: GradientElement, T: Real>(width: usize, factors: &[f64], indices: 
             factor: -1.0,
             limit: 0.25,
         },
-    ];
-    for divisor in [1.0, 0.25, 8.0, 3.0] {
-        for clipping in clippings {
-            let sum = WeightedSum::new(T::DTYPE, sums.elements(), &[], divisor).clipped(clipping);
-            let middle = (width - BLOCK) / 2;
-            let columns = [
-                0..width.min(TILE),
-                width - BLOCK..width,
-                middle..middle + BLOCK,
-            ];
-            for columns in columns {
-                for instructions in Instructions::all().filter(|it| it.has_special_loops()) {
-                    if matches!(sum.finish::<T>().scale, Scale::Divide(_)) {
-                        assert_eq!((T::DTYPE, divisor), (DType::Float64, 3.0));
-                        continue;
-                    }
-                    let [expected, found] = [false, true].map(|in_registers| {
-                        let columns = columns.clone();
-                        let rows = order.rows();
-                        gradients::<T>(instructions, &sums, &sum, columns, rows, in_registers)
-                    });
-                    assert!(
-                        found == expected,
-                        "{} of {columns:?} of {width}, {factors:?}, {clipping:?}, {divisor}, \
-                         {instructions:?}",
-                        G::DTYPE
-                    );
-                }
-            }
+    ]
+}
+
+/// Compares the two ways on the first, the last and some columns between, with each instruction
+/// set. `case` says what the sum is of.
+fn compare_columns<T: Real>(
+    sums: &RowSums<'_>,
+    sum: &WeightedSum<'_>,
+    width: usize,
+    rows: usize,
+    case: &dyn Fn() -> String,
+) {
+    let middle = (width - BLOCK) / 2;
+    for columns in [
+        0..width.min(TILE),
+        width - BLOCK..width,
+        middle..middle + BLOCK,
+    ] {
+        for instructions in Instructions::all().filter(|it| it.has_special_loops()) {
+            let [expected, found] = [false, true].map(|in_registers| {
+                let columns = columns.clone();
+                gradients::<T>(instructions, sums, sum, columns, rows, in_registers)
+            });
+            assert!(
+                found == expected,
+                "{columns:?} of {width}, {instructions:?}: {}",
+                case()
+            );
         }
     }
 }
