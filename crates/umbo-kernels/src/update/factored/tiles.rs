@@ -1,4 +1,4 @@
-//! What is done with the elements of one tile, whose moments are those of their rows and columns.
+//! Elements of one tile, which share the moments of their rows and columns: sums, and updates.
 
 use std::slice;
 
