@@ -31,7 +31,7 @@ UMBO_TRACE=$work/step.json "$work/first"
 
 echo "==== A trace after the first steps, of batches so small that its report has something to say"
 UMBO_TRACE=$work/trace.json with_kernels "$built/c_examples/03_train_fashion_mnist" --epochs 1 --batch-size 16 ${DATA:-}
-"$umbo" trace "$work/trace.json" --html "$work/trace.html" --from 100 --most 110
+"$umbo" trace "$work/trace.json" --html "$work/trace.html" --from 40 --most 110
 browser=$(command -v chromium-headless-shell || command -v chromium || true)
 if [ -n "$browser" ]; then
   "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,480 \
