@@ -58,7 +58,9 @@ PROGRAMS = [
 def version():
     """Of the system's LibTorch, or None if there is none."""
     try:
-        return re.search(r'#define TORCH_VERSION\s+"([^"]+)"', (API / "torch" / "version.h").read_text())[1]
+        text = (API / "torch" / "version.h").read_text()
+        numbers = [re.search(rf"#define TORCH_VERSION_{part}\s+(\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH")]
+        return ".".join(numbers)
     except (OSError, TypeError):
         return "of an unknown version" if (API / "torch" / "torch.h").exists() else None
 
