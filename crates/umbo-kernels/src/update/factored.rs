@@ -173,14 +173,18 @@ impl UpdatePass<'_> {
         assert!(sums.elements() >= blocks.count() * blocks.sums);
         assert!(means.elements() >= blocks.matrices);
         assert_eq!([sums, means].map(SpanMut::dtype), [DType::Float64; 2]);
-        if let Moments::Factored { rows, columns, .. } = moments {
-            assert_eq!(
-                [rows, columns].map(|factors| factors.dtype()),
-                [self.dtype(); 2]
-            );
-            let [of_matrix, of_columns] = moments.sizes().unwrap_or_default();
-            assert_eq!(rows.elements(), blocks.matrices * of_matrix);
-            assert_eq!(columns.elements(), blocks.matrices * of_columns);
+        if let Moments::Factored {
+            rows,
+            columns,
+            sizes,
+        } = moments
+        {
+            for (factors, each) in [rows, columns].into_iter().zip(sizes) {
+                assert_eq!(
+                    (factors.dtype(), factors.elements()),
+                    (self.dtype(), blocks.matrices * each)
+                );
+            }
         }
         for_real!(self.dtype(), T => {
             let epsilon = scalars.epsilon.unwrap_or(T::epsilon().to_f64());
@@ -188,7 +192,7 @@ impl UpdatePass<'_> {
             let call = MomentsCall { pass: self, moments, blocks, sums, means };
             // SAFETY: the caller's promise.
             let [of_weights, of_steps] = unsafe { call.run::<T>(scalars.share, epsilon, floor) };
-            let size = |sum: f64| (sum / (elements.max(1) as f64)).sqrt();
+            let size = |sum: f64| (sum / elements as f64).sqrt();
             let length = size(of_weights).max(scalars.least_size) * scalars.rate;
             FactoredStep {
                 kept: scalars.kept,
@@ -338,10 +342,12 @@ impl MomentsCall<'_> {
         // Divided first, since the sum may be too large.
         let add = |mean: f64, moment: &T| mean + moment.to_f64() / rows as f64;
         let mean = of_rows.iter().fold(0.0, add);
+        // `max` would take epsilon instead of NaN.
+        let mean = if epsilon > mean { epsilon } else { mean };
         // SAFETY: there is a mean for each matrix, and the caller guarantees the rest.
         unsafe {
             let to = self.means.data().cast::<f64>().add(matrix);
-            to.write(mean.max(epsilon));
+            to.write(mean);
         }
     }
 

@@ -9,8 +9,8 @@ use crate::update::chunks::{LANES, Lanes, sum_of};
 use crate::update::tiles::Tile;
 use crate::view::SpanMut;
 
-/// A moment, moved towards `mean` by this share of the distance. Both are finite afterwards, unless
-/// a gradient is not.
+/// A moment, moved towards `mean` by this share of the distance. A mean past the type's range
+/// counts as the largest number, so that the moment stays finite unless a gradient is NaN.
 #[inline(always)]
 pub(super) fn moved<T: Real>(moment: T, mean: f64, share: f64) -> T {
     let largest = T::largest().to_f64();
@@ -19,10 +19,10 @@ pub(super) fn moved<T: Real>(moment: T, mean: f64, share: f64) -> T {
     T::from_f64(moment + share * (mean - moment))
 }
 
-/// The step of an element whose moment is `square`.
+/// The step of an element whose moment is `square`. If that is NaN, so is the step.
 #[inline(always)]
 fn step<T: Real>(gradient: T, square: T, floor: T) -> T {
-    let square = if square > floor { square } else { floor };
+    let square = if floor > square { floor } else { square };
     gradient / square.sqrt()
 }
 
