@@ -7,8 +7,7 @@ use crate::apply::host::with_pass;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{PreparedUpdate, UpdateGroup};
 use crate::exchange::buffers::AlignedBytes;
-use crate::rules::UpdateRule;
-use umbo_base::error::{Error, Result};
+use umbo_base::error::Result;
 use umbo_kernels::dtype::DType;
 use umbo_kernels::update::factored::{FactoredStep, Moments};
 use umbo_kernels::update::pass::UpdatePass;
@@ -29,19 +28,6 @@ pub(crate) struct FactoredMemory {
 pub(crate) struct MeasuredUpdate {
     step: FactoredStep,
     means: SpanMut<'static>,
-}
-
-/// Fails if the second moments of `rule` are factored and workers do not update `variable`.
-pub(crate) fn check_factored(variable: &Variable, rule: &dyn UpdateRule) -> Result<()> {
-    if rule.factored_rule().is_none() || variable.device().is_host_memory() {
-        return Ok(());
-    }
-    Err(Error::Unimplemented(format!(
-        "{variable:?} is on {}, where {} cannot update it. Make the strategy with \
-         parameter_device CPU:0, or take another rule",
-        variable.device(),
-        rule.name()
-    )))
 }
 
 impl FactoredMemory {

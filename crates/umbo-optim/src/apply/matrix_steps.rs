@@ -11,7 +11,7 @@ use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{ApplyWorkspace, UpdateGroup};
 use crate::exchange::buffers::{AlignedBytes, BLOCK, padded};
 use crate::rules::{MatrixRule, UpdateRule};
-use umbo_base::error::{Error, Result};
+use umbo_base::error::Result;
 use umbo_kernels::instruction_set::Instructions;
 use umbo_kernels::matrix::orthogonal::Orthogonalization;
 use umbo_kernels::view::SpanMut;
@@ -27,7 +27,7 @@ pub(crate) struct StepMemory {
     pub(crate) iteration: Orthogonalization,
 }
 
-/// Fails if `rule` is for matrices that workers update, and `variable` is none.
+/// Fails if `rule` is for matrices alone, and `variable` is none or has row-sparse gradients.
 pub(crate) fn check_matrix(
     variable: &Variable,
     rule: &dyn UpdateRule,
@@ -52,13 +52,6 @@ pub(crate) fn check_matrix(
             "those of {variable:?} are row-sparse, and {name} needs whole matrices; nothing was \
              changed. Use another rule for it, or make its gradients without row_sparse"
         ));
-    }
-    if !variable.device().is_host_memory() {
-        return Err(Error::Unimplemented(format!(
-            "{variable:?} is on {}, where {name} cannot update it. Make the strategy with \
-             parameter_device CPU:0, or take another rule",
-            variable.device()
-        )));
     }
     Ok(())
 }

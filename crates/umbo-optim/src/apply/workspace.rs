@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::apply::device_operands::ReservedMemory;
-use crate::apply::factored::{FactoredMemory, MeasuredUpdate, check_factored};
+use crate::apply::factored::{FactoredMemory, MeasuredUpdate};
 use crate::apply::launcher::Launcher;
 use crate::apply::matrix_steps::{StepMemory, check_matrix};
 use crate::apply::plan::TreatmentPlan;
@@ -155,7 +155,9 @@ impl ApplyWorkspace {
                 return Err(needs_rounding(variable));
             }
             check_matrix(variable, rule, sources.is_row_sparse(index))?;
-            check_factored(variable, rule)?;
+            if rule.is_for_host() && !variable.device().is_host_memory() {
+                return Err(needs_host_memory(variable, rule));
+            }
             self.items.push(UpdateGroup {
                 index,
                 count,
@@ -532,6 +534,15 @@ fn needs_rounding(variable: &Variable) -> Error {
          steps; nothing was changed. Configure the optimizer with stochastic_rounding, or \
          make the variable float32"
     )
+}
+
+fn needs_host_memory(variable: &Variable, rule: &dyn UpdateRule) -> Error {
+    Error::Unimplemented(format!(
+        "{variable:?} is on {}, where {} cannot update it. Make the strategy with \
+         parameter_device CPU:0, or take another rule",
+        variable.device(),
+        rule.name()
+    ))
 }
 
 fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {

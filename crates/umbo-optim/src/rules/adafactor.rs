@@ -98,13 +98,7 @@ impl UpdateRule for Adafactor {
     }
 
     fn prepare(&self, rates: &Rates, progress: &VariableProgress) -> Result<Scalars> {
-        // The running scalar counts the updates.
-        let [updates, unused] = progress.running;
-        Ok(Scalars {
-            rates: *rates,
-            step: None,
-            running: [updates + 1.0, unused],
-        })
+        Ok(Scalars::counted(rates, progress.running))
     }
 
     fn measures(&self) -> bool {

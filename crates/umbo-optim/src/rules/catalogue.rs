@@ -148,7 +148,7 @@ pub const FACTORED_RULES: [NamedRule; 2] = [
     }),
 ];
 
-/// The rules beside the table of formulas, whose variables lie in host memory.
+/// The rules that update variables in host memory alone, since GPUs have no kernels for them.
 pub fn host_rules() -> impl Iterator<Item = NamedRule> {
     MATRIX_RULES.into_iter().chain(FACTORED_RULES)
 }

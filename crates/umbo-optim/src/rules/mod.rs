@@ -62,15 +62,11 @@ impl SlotExtent {
     /// The shape of the state of a variable of the shape `variable`; `None` if the variable has no
     /// such state.
     pub fn shape(self, variable: &Shape) -> Option<Shape> {
-        let without = |axis: usize| {
-            let sizes = [&variable[..axis], &variable[axis + 1..]].concat();
-            Shape::new(&sizes).ok()
-        };
         match (self, variable.len()) {
             (SlotExtent::Elements, _) | (SlotExtent::ElementsOfVectors, ..2) => Some(*variable),
             (SlotExtent::ElementsOfVectors, 2..) | (_, ..2) => None,
-            (SlotExtent::RowsOfMatrices, rank) => without(rank - 1),
-            (SlotExtent::ColumnsOfMatrices, rank) => without(rank - 2),
+            (SlotExtent::RowsOfMatrices, rank) => Some(variable.without(rank - 1)),
+            (SlotExtent::ColumnsOfMatrices, rank) => Some(variable.without(rank - 2)),
         }
     }
 
@@ -151,6 +147,16 @@ impl Scalars {
             rates: *rates,
             step: Some(RuleStep::new(kind, scalars)),
             running,
+        }
+    }
+
+    /// The scalars of an update that no formula of the kernels computes, by a rule whose first
+    /// running scalar counts the updates of a variable, this one among them.
+    pub(crate) fn counted(rates: &Rates, [updates, unused]: Running) -> Scalars {
+        Scalars {
+            rates: *rates,
+            step: None,
+            running: [updates + 1.0, unused],
         }
     }
 
@@ -278,10 +284,14 @@ pub trait UpdateRule: Send + Sync + Debug {
         None
     }
 
-    /// The numbers of a rule whose second moments are factored, if they are. Its variables lie in
-    /// host memory, and its elementwise slots come first.
+    /// The numbers of a rule whose second moments are factored, if they are.
     fn factored_rule(&self) -> Option<&FactoredRule> {
         None
+    }
+
+    /// Whether the rule updates variables in host memory alone.
+    fn is_for_host(&self) -> bool {
+        self.matrix_rule().is_some() || self.factored_rule().is_some()
     }
 
     /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does
