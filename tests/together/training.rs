@@ -33,7 +33,8 @@ pub enum Model {
     Rows,
     /// The same with 16 bits.
     RowsHalf,
-    /// Weights in bfloat16, which are rounded, but for one variable, with gradients of their types.
+    /// Weights in bfloat16, which are rounded, and one variable in float32; each with gradients of
+    /// its own type.
     Rounded,
 }
 

@@ -188,7 +188,8 @@ pub struct Training {
     pub checkpoint: Arc<Checkpoint>,
 }
 
-/// The variables' types are 16 bits where the optimizer rounds, but for tables of rows.
+/// Variables in bfloat16 if the optimizer rounds. The first one is in float32 nevertheless, as are
+/// the table, whose gradients are row-sparse, and a matrix that another optimizer trains.
 fn variables(strategy: &Strategy, plan: &Plan) -> Result<Vec<Variable>> {
     let rounds = plan.settings.stochastic_rounding.is_some();
     let one = |(index, shape): (usize, &&[usize])| {
