@@ -83,7 +83,7 @@ pub use nouns::{
     optimizer_state::*, ownership::*, random::*, replica_choice::*, replica_context::*,
     replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*, split::*, strategy::*,
     strategy_info::*, tensor::*, trainer::*, trainer_calls::*, trainer_parts::*, trainer_rows::*,
-    training::*, update::*, update_rule::*, value::*, value_parts::*, values_from_function::*,
-    variable::*, variable_flat::*, variable_values::*, view::*,
+    training::*, update::*, update_rule::*, update_rule_options::*, value::*, value_parts::*,
+    values_from_function::*, variable::*, variable_flat::*, variable_values::*, view::*,
 };
 pub use tensorflow::{collective::*, input::*, lists::*, strategy::*, variable_creator::*};

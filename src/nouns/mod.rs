@@ -65,6 +65,7 @@ pub mod trainer_rows;
 pub mod training;
 pub mod update;
 pub mod update_rule;
+pub mod update_rule_options;
 pub mod value;
 pub mod value_parts;
 pub mod values_from_function;

@@ -9,7 +9,7 @@ use umbo_core::optimizer::rules::catalogue;
 use super::root;
 
 /// The lists beside the library's own, `optimizer/rules/catalogue`. Most are in other languages.
-const LISTS: [&str; 24] = [
+const LISTS: [&str; 25] = [
     "crates/umbo-headers/templates/options.hpp.in",
     "crates/umbo-kernels/src/cuda/source/rules.cuh",
     "crates/umbo-kernels/src/cuda/source/update.cuh",
@@ -22,6 +22,7 @@ const LISTS: [&str; 24] = [
     "src/nouns/trainer.rs",
     "src/nouns/named_rule.rs",
     "src/nouns/update_rule.rs",
+    "src/nouns/update_rule_options.rs",
     "tests/c/test_floating_point.c",
     "tests/c/test_optimizer_settings.c",
     "tests/c/test_readback.c",
@@ -63,7 +64,7 @@ fn names() -> BTreeSet<String> {
         .collect()
 }
 
-/// The names of the rules that are no formula of the table, for variables in host memory.
+/// The names of the rules that update variables in host memory alone.
 fn names_for_host() -> BTreeSet<String> {
     catalogue::host_rules()
         .map(|named| (named.make)().name().to_owned())
