@@ -1,4 +1,4 @@
-//! The kernels for GPUs against those of the CPU: the same bits, but for those of a NaN.
+//! The kernels for GPUs against those of the CPU: the same bits, except for those of a NaN.
 //!
 //! Each test runs the kernels twice: as C++, where mistakes of the source are found at once, and as
 //! PTX in the fake driver, which interprets it and reports every access that is wrong. `ptx` looks

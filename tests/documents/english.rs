@@ -10,7 +10,7 @@ const OPENERS: [&str; 8] = [
 ];
 
 /// Phrases that stand in no comment, no message and no page.
-const PHRASES: [&str; 15] = [
+const PHRASES: [&str; 16] = [
     "whose they are",
     "whose it is",
     "those that there are",
@@ -25,18 +25,18 @@ const PHRASES: [&str; 15] = [
     "goes on",
     "going on from",
     "cannot go on",
+    // Except for.
+    " but for ",
     // Alternately.
     "in turns",
     "In turns",
 ];
 
 /// Phrases that stand on no page that users read. Sources may have them.
-const ON_PAGES: [&str; 25] = [
+const ON_PAGES: [&str; 24] = [
     // Bit-identical.
     "same bits",
     "the bits of",
-    // Except for.
-    " but for ",
     // Compared with.
     "beside LibTorch",
     "beside torch",

@@ -308,7 +308,7 @@ fn one_program() {
     train(program);
 }
 
-/// What a program prints to standard output, but for the harness, and of checks to standard error.
+/// The standard output of a program without the harness, and of its standard error the checks.
 fn said(program: Program<'_>, environment: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([

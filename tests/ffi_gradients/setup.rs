@@ -26,7 +26,7 @@ pub fn changed(
     dataset
 }
 
-/// A struct of the C API whose fields are all zero, but for its size.
+/// A struct of the C API whose fields are all zero, except for its size.
 pub fn sized<T>() -> T {
     // SAFETY: the structs of the C API consist of numbers, pointers and optional functions.
     let mut value: T = unsafe { mem::zeroed() };

@@ -1,4 +1,4 @@
-# README's COMMANDS, a script as it is printed but for the prefix, beside README's first program.
+# README's COMMANDS, a script as it is printed except for the prefix, beside README's first program.
 include("${SOURCE_DIR}/tests/readme/block.cmake")
 
 set(folder "${WORK_DIR}-readme/${COMMANDS}")

@@ -1,6 +1,6 @@
 """DLPack: NumPy's own tests of it over tensors of Umbo, and every other library of arrays in both directions.
 
-NumPy's tests are run as they are, but for the arrays that they make: what those give to others by DLPack, a tensor of
+NumPy's tests are run as they are, except for the arrays that they make: what those give to others by DLPack, a tensor of
 Umbo gives, which was made of them by DLPack."""
 import importlib.util
 import io

@@ -127,7 +127,7 @@ umbo_tensor *look_at(const umbo_value *value, umbo_view *view);
 
 #define MAY(status) (1u << (status))
 
-/* What one run is to do. Read only while the run lasts, but for the counters. */
+/* What one run is to do. Read only while the run lasts, except for the counters. */
 struct plan {
     uint32_t alive;
     struct thread *thread;

@@ -61,7 +61,7 @@ pub(super) struct GradientFindings {
     pub(super) non_finite: Option<usize>,
 }
 
-/// The commit of a prepared apply. It cannot fail, but for a device that breaks.
+/// The commit of a prepared apply. It cannot fail, except for a device that breaks.
 pub(super) struct ApplyCommit<'a> {
     state: &'a mut OptimizerMemory,
     sources: GradientSources<'a>,

@@ -13,7 +13,7 @@ impl Gradients {
     ///
     /// Fails also if the context is of another strategy, or of no run, and with CANCELLED if the
     /// run has returned without this replica. Allocates nothing and writes no memory that
-    /// replicas share, but for the first call of a step.
+    /// replicas share, except for the first call of a step.
     pub fn view_in(
         self: &Arc<Self>,
         context: &ReplicaContext,

@@ -199,7 +199,7 @@ impl Strategy {
     }
 
     /// Makes central state of what step `number` has written and deferred, which cannot fail any
-    /// more, but for a GPU that breaks.
+    /// more, except for a GPU that breaks.
     fn change_central(
         &self,
         number: u64,

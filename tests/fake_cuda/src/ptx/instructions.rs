@@ -119,7 +119,7 @@ instructions! {
     "fma.rn.f64" => (a: f64, b: f64, c: f64) a.mul_add(b, c);
     "max.f32" => (a: f32, b: f32) a.max(b);
     "min.f32" => (a: f32, b: f32) a.min(b);
-    // A device computes them to within 2^-22; here they are exact but for the last rounding.
+    // A device computes them to within 2^-22; here they are exact except for the last rounding.
     "ex2.approx.f32" => (a: f32) a.exp2();
     "lg2.approx.f32" => (a: f32) a.log2();
     "abs.f32" => (a: u32) a & !(1 << 31);

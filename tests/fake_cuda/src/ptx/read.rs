@@ -338,7 +338,7 @@ impl Reader {
     }
 }
 
-/// Operands that stand between commas, but for those within brackets.
+/// Operands that stand between commas, except for those within brackets.
 fn listed(text: &str) -> Vec<String> {
     let mut found = vec![];
     let mut depth = 0;
