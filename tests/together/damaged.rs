@@ -46,7 +46,7 @@ impl Communicator for Damaging {
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
         if let EngineCall::Vote(vote) = call {
             let voted = matched(|| self.rank.call(EngineCall::Vote(&mut *vote)));
-            vote.least = i64::MIN;
+            vote.least = -i64::MAX;
             return voted;
         }
         let EngineCall::AllGather {

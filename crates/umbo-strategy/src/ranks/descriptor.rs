@@ -1,5 +1,5 @@
-//! Descriptors: what each rank sends at the beginning of a collective. A descriptor says where the
-//! rank is in the program, and whether it failed.
+//! Descriptors: what each rank has to say at the beginning of a collective. A descriptor says where
+//! the rank is in the program, and whether it failed.
 
 use umbo_base::error::{Error, Result, Status};
 
@@ -7,7 +7,7 @@ use umbo_base::error::{Error, Result, Status};
 pub(super) const BYTES: usize = 256;
 
 /// The first bytes of every descriptor: what it is and how it is laid out.
-const MAGIC: u32 = 0x554d_4204;
+pub(super) const MAGIC: u32 = 0x554d_4204;
 
 /// The number of words that stand before the text. The last of them is a checksum of all other
 /// bytes, so that damaged values, such as a length, are not used.

@@ -3,14 +3,15 @@
 
 use std::iter;
 
-use super::descriptor::{BYTES, CollectiveKind, Descriptor};
+use super::descriptor::{BYTES, CollectiveKind, Descriptor, MAGIC};
 use super::group::Ranks;
 use super::quantities::agreement;
 use umbo_base::error::{Result, Status};
 use umbo_base::observe::{self, Phase};
 
-/// The vote of a rank that has failed, which has to say how.
-const FAILED: i64 = i64::MIN;
+/// The vote of a rank that has failed, which has to say how. It can be negated: an engine may find
+/// the greatest number by way of the least of the negated ones.
+const FAILED: i64 = -i64::MAX;
 
 /// The descriptors of all ranks, in rank order.
 pub(super) enum Descriptors {
@@ -21,13 +22,14 @@ pub(super) enum Descriptors {
 }
 
 impl Descriptor {
-    /// The number for the vote. It is the same on ranks that have not failed and send the same for
-    /// programs, which do not read texts and steps.
+    /// The number for the vote. It is the same on ranks that have not failed, lay descriptors out
+    /// alike, and send the same for programs, which do not read texts and steps.
     fn vote(&self) -> i64 {
         if self.status != Status::Ok {
             return FAILED;
         }
         let hash = agreement(&(
+            MAGIC,
             self.kind as u8,
             [self.strategy, self.series, self.operation],
             [self.agreement, self.length],
