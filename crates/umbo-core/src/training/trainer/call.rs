@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -10,7 +11,6 @@ use parking_lot::Mutex;
 use super::row_gradients::RowGradients;
 use super::row_table::{RowPlaces, RowShape};
 use umbo_base::error::{Error, Result};
-use umbo_executor::thread::thread_number;
 use umbo_optim::{Gradients, LossReduction};
 use umbo_strategy::ReplicaContext;
 use umbo_strategy::context::metrics::Metric;
@@ -49,12 +49,20 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// A number that no other call has, on any thread. Calls on different threads share no counter.
+/// So many numbers of calls are a thread's own at a time.
+const AT_ONCE: u64 = 1 << 20;
+
+/// A number that no other call has, on any thread. Threads rarely meet at the counter that they
+/// share.
 fn next_call() -> u64 {
-    thread_local!(static LAST: Cell<u64> = Cell::new((thread_number() as u64) << u32::BITS));
-    let call = LAST.get().wrapping_add(1);
-    LAST.set(call);
-    call
+    static GIVEN: AtomicU64 = AtomicU64::new(0);
+    thread_local!(static LAST: Cell<u64> = const { Cell::new(0) });
+    let mut last = LAST.get();
+    if last.is_multiple_of(AT_ONCE) {
+        last = GIVEN.fetch_add(AT_ONCE, Ordering::Relaxed);
+    }
+    LAST.set(last + 1);
+    last + 1
 }
 
 fn with_running<R>(call: u64, body: impl FnOnce(&mut Running) -> Result<R>) -> Result<R> {
