@@ -1,5 +1,4 @@
-//! CUDA on targets that have none, such as WebAssembly: no device is found, and none is
-//! opened.
+//! CUDA on targets that have none, such as WebAssembly: no device is found, and none is opened.
 
 use crate::MemoryInfo;
 use umbo_base::error::{Error, Result};

@@ -92,8 +92,8 @@ impl FileElements {
         self.dtype != DType::Bool && (self.dtype.size() == 1 || !self.big_endian)
     }
 
-    /// Reads the elements into memory. It reads no more than the
-    /// header describes, and one byte to check that there is no more.
+    /// Reads the elements into memory. It reads no more than the header describes, and one byte to
+    /// check that there is no more.
     pub(crate) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
         Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| {
             self.read_into(path, stream, to)

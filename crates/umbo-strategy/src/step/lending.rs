@@ -48,7 +48,7 @@ pub(crate) enum Reference<T> {
 impl<T> Reference<T> {
     /// # Safety
     /// Somebody else keeps a reference to the object of `kept` while this lives. `T` is a counted
-    /// reference, and has no other state.
+    /// reference or an enum of such, and has no other state.
     pub unsafe fn lent(kept: &T) -> Reference<T> {
         // SAFETY: the copy is never dropped, and nobody sees it but behind a shared reference.
         Reference::Lent(ManuallyDrop::new(unsafe { ptr::read(kept) }))
