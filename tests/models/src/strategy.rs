@@ -2,7 +2,12 @@
 
 #[path = "../../../crates/umbo-strategy/src/step/cancellation.rs"]
 mod cancellation;
-mod model;
+mod cancelled;
+mod crew;
+mod explore;
+mod nested;
 #[path = "../../../crates/umbo-strategy/src/protocol/mod.rs"]
 mod protocol;
+mod steps;
 mod turns;
+mod wakes;

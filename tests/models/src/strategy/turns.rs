@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::model::{Body, explore, long, post};
+use super::explore::{Body, explore, long};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Rendezvous, ReplicaPhase, WaitOutcome};
 use super::protocol::turns::{Next, Turns};
+use super::wakes::post;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::wait::{Signal, Spin};
 
