@@ -17,16 +17,19 @@ use umbo_core::optimizer::rules::custom::Custom;
 use umbo_core::optimizer::rules::{Rates, Slot, WeightDecay, catalogue};
 use umbo_core::optimizer::{
     AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
-    NamedSchedule, Optimizer, Plateau, ScheduleKind, Settings, StateBits, UpdateRule, apply,
+    Optimizer, Settings, StateBits, UpdateRule, apply,
 };
 use umbo_core::strategy::variables::{Initial, create, read};
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 use umbo_core::tensor::{DType, Element, Shape, Tensor};
 use umbo_core::values::variable::{Aggregation, Variable};
 
+#[path = "plateau.rs"]
+mod plateau;
 #[path = "through_host.rs"]
 pub mod through_host;
 
+pub use plateau::PLATEAU;
 use through_host::through_host;
 
 /// The names of all rules of the library, and of one of the program.
@@ -83,21 +86,6 @@ pub const FEATURES: [Feature; 14] = [
     Feature::EightBits,
     Feature::Rounding,
 ];
-
-/// The schedule of [`Feature::Plateau`].
-pub const PLATEAU: NamedSchedule = NamedSchedule {
-    kind: ScheduleKind::Plateau(Plateau {
-        factor: 0.75,
-        patience: 1,
-        threshold: 0.125,
-        cooldown: 1,
-        maximize: true,
-    }),
-    learning_rate: 0.05,
-    warmup: 2,
-    updates: 0,
-    final_factor: 0.1,
-};
 
 impl Feature {
     fn has_rows(self) -> bool {

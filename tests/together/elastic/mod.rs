@@ -3,6 +3,8 @@
 //! of a training that nothing has disturbed.
 
 mod communicator;
+#[path = "../../checkpoint/plateau.rs"]
+mod plateau;
 mod refusals;
 mod scene;
 mod trouble;

@@ -16,8 +16,7 @@ use umbo_core::metrics::kind::MetricKind;
 use umbo_core::optimizer::rules::catalogue;
 use umbo_core::optimizer::{
     AverageKind, Averaging, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
-    NamedSchedule, NonFinite, Optimizer, Plateau, ScheduleKind, Settings, StateBits, VariableGroup,
-    apply,
+    NonFinite, Optimizer, Settings, StateBits, VariableGroup, apply,
 };
 use umbo_core::strategy::step::merge::{MergeCall, Operation};
 use umbo_core::strategy::step::run::Limits;
@@ -28,6 +27,7 @@ use umbo_core::training::Epoch;
 use umbo_core::values::Value;
 use umbo_core::values::variable::{Aggregation, Variable};
 
+use super::plateau::PLATEAU;
 use super::trouble::{Kind, Trouble, is_planned};
 use crate::on_gpus::{may_hold_variables, placed};
 use crate::pairwise::pairwise;
@@ -77,20 +77,6 @@ const AVERAGES: [Averaging; 2] = [
         interval: 2,
     },
 ];
-
-const SCHEDULE: NamedSchedule = NamedSchedule {
-    kind: ScheduleKind::Plateau(Plateau {
-        factor: 0.75,
-        patience: 1,
-        threshold: 0.125,
-        cooldown: 1,
-        maximize: true,
-    }),
-    learning_rate: 0.05,
-    warmup: 2,
-    updates: 0,
-    final_factor: 0.1,
-};
 
 /// Plans in which each two choices meet, as far as this process can have them.
 pub fn plans() -> Vec<Plan> {
@@ -241,7 +227,7 @@ fn trainers(strategy: &Strategy, plan: &Plan, variables: &[Variable]) -> Result<
     let optimizer = Optimizer::new(strategy.id(), rule(plan.rule), 0.01)?;
     optimizer.configure(plan.settings)?;
     if plan.has_schedule {
-        optimizer.set_named_schedule(SCHEDULE)?;
+        optimizer.set_named_schedule(PLATEAU)?;
         let group = VariableGroup {
             learning_rate_factor: 0.5,
             weight_decay: Some(0.25),
