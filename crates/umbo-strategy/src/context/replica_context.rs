@@ -77,8 +77,8 @@ impl ReplicaContext {
     /// share them.
     fn global_arguments(&self) -> Option<&Value> {
         let slot = &self.step.as_ref()?.slots[self.replica];
-        // SAFETY: they were written before the callback was called, and stay as they are until the
-        // last one has returned.
+        // SAFETY: a context is used only until its callback returns. The arguments were written
+        // before that was called, and stay as they are until the last one has returned.
         unsafe { slot.arguments.read() }.as_deref()
     }
 
