@@ -57,15 +57,6 @@ impl Counts {
         &mut self.0[kind as usize]
     }
 
-    /// All of them together.
-    pub fn total(&self) -> Count {
-        let mut total = Count::default();
-        for count in &self.0 {
-            total += *count;
-        }
-        total
-    }
-
     /// The greater of both counts, kind by kind.
     pub fn most(mut self, other: &Counts) -> Counts {
         for (count, other) in self.0.iter_mut().zip(&other.0) {

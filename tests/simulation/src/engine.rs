@@ -96,13 +96,11 @@ impl Hall {
     }
 
     /// Fails all calls of ranks from now on.
-    fn end(&self, reason: String) {
-        let mut meeting = self.meeting();
+    fn end(&self, meeting: &mut Meeting, reason: String) {
         meeting.dead.get_or_insert(reason);
         self.is_over.store(true, Ordering::Release);
-        std::mem::take(&mut meeting.come)
-            .iter()
-            .for_each(Thread::unpark);
+        let come = std::mem::take(&mut meeting.come);
+        come.iter().for_each(Thread::unpark);
     }
 }
 
@@ -192,12 +190,14 @@ impl Rank {
         meeting.sent[self.rank] = Some(sent);
         meeting.come.push(thread::current());
         if meeting.come.len() == self.size {
-            let passed = meeting.pass(&hall.network);
+            if let Err(error) = meeting.pass(&hall.network) {
+                // No rank may take what the collective before has left.
+                hall.end(&mut meeting, error.to_string());
+            }
             let come = std::mem::take(&mut meeting.come);
             hall.number.fetch_add(1, Ordering::Release);
             drop(meeting);
             come.iter().for_each(Thread::unpark);
-            passed.inspect_err(|error| hall.end(error.to_string()))?;
         } else {
             drop(meeting);
             while hall.number.load(Ordering::Acquire) == number
@@ -298,7 +298,7 @@ impl Communicator for Rank {
     }
 
     fn abort(&self, error: &Error) {
-        self.hall
-            .end(format!("rank {} has given up: {error}", self.rank));
+        let reason = format!("rank {} has given up: {error}", self.rank);
+        self.hall.end(&mut self.hall.meeting(), reason);
     }
 }

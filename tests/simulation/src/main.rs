@@ -113,7 +113,6 @@ fn report(setting: &Setting, simulated: &Simulated) -> serde_json::Value {
             "bytes_of_all": per_step(total.bytes),
         })
     });
-    let state = 2 * setting.bytes / setting.ranks;
     json!({
         "ranks": setting.ranks,
         "variables": setting.variables,
@@ -122,7 +121,7 @@ fn report(setting: &Setting, simulated: &Simulated) -> serde_json::Value {
         "step_us": simulated.step as f64 / 1e6,
         "kinds": kinds,
         "memory": simulated.memory,
-        "memory_needed": 2 * setting.bytes + state,
+        "memory_needed": setting.memory_needed(),
         "work_us": simulated.work as f64 / 1e3,
         "fingerprint": format!("{:016x}", simulated.fingerprint),
     })

@@ -19,7 +19,7 @@ use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 use umbo_core::tensor::{DType, Shape, Tensor};
 use umbo_core::values::variable::{Aggregation, Synchronization};
 
-use crate::counts::{Count, Counts};
+use crate::counts::Counts;
 use crate::engine::{self, Rank};
 use crate::memory;
 use crate::network::{Network, Time};
@@ -74,7 +74,24 @@ struct OfRank {
     fingerprint: u64,
 }
 
+/// The thread of a rank. The other ranks would wait for one that has panicked.
+struct Leaving<'a>(&'a Rank);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0
+                .abort(&Error::Internal("its thread has panicked".into()));
+        }
+    }
+}
+
 impl Setting {
+    /// The bytes that a rank needs: the weights, its gradients, and its part of the state.
+    pub fn memory_needed(&self) -> usize {
+        2 * self.bytes + 2 * self.bytes / self.ranks
+    }
+
     /// Simulates the training.
     pub fn simulate(&self) -> Result<Simulated> {
         // Each rank works on its own thread alone.
@@ -85,16 +102,19 @@ impl Setting {
                 .iter()
                 .map(|rank| {
                     let builder = thread::Builder::new().stack_size(STACK);
-                    builder.spawn_scoped(scope, || {
+                    let started = builder.spawn_scoped(scope, || {
+                        let _leaving = Leaving(rank);
                         let found = self.train(rank);
                         found.inspect_err(|error| rank.abort(error))
-                    })
+                    });
+                    let failed = |error| Error::Unavailable(format!("a thread: {error}"));
+                    started
+                        .map_err(failed)
+                        .inspect_err(|error| rank.abort(error))
                 })
                 .collect();
-            let join = |started: std::io::Result<thread::ScopedJoinHandle<'_, Result<OfRank>>>| {
-                let thread =
-                    started.map_err(|error| Error::Unavailable(format!("a thread: {error}")))?;
-                let joined = thread.join();
+            let join = |started: Result<thread::ScopedJoinHandle<'_, Result<OfRank>>>| {
+                let joined = started?.join();
                 joined.map_err(|_| Error::Internal("a rank has panicked".into()))?
             };
             threads.into_iter().map(join).collect::<Result<Vec<_>>>()
@@ -138,7 +158,7 @@ impl Setting {
         let computed = Tensor::from_slice(&computed, shape, DeviceId::HOST)?;
         let step = |number| self.step(rank, &strategy, &gradients, &optimizer, &computed, number);
         (0..WARMING).try_for_each(step)?;
-        // All clocks show the same once all ranks are here.
+        // The wait for ranks that are late is not a part of the counted steps.
         rank.barrier()?;
         let before = (rank.time(), rank.counts(), rank.worked());
         (WARMING..WARMING + self.steps).try_for_each(step)?;
@@ -203,17 +223,5 @@ impl Setting {
         };
         strategy.run(&callback, None)?;
         apply(optimizer, gradients).map(drop)
-    }
-}
-
-impl Simulated {
-    /// The most that a rank has sent in a step, over all kinds.
-    pub fn per_rank(&self, setting: &Setting) -> Count {
-        let total = self.most.total();
-        Count {
-            calls: total.calls / setting.steps,
-            messages: total.messages / setting.steps,
-            bytes: total.bytes / setting.steps,
-        }
     }
 }

@@ -138,9 +138,7 @@ fn memory_of_a_rank_hardly_grows_with_the_number_of_ranks() {
             steps: 1,
             ..training(ranks)
         };
-        // The weights, the rank's gradients, and its part of the state.
-        let needed = 2 * setting.bytes + 2 * setting.bytes / ranks;
-        simulate(&setting).memory - needed
+        simulate(&setting).memory - setting.memory_needed()
     };
     let few = more_than_needed(8);
     let many = more_than_needed(64);
