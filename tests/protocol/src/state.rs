@@ -218,8 +218,8 @@ impl Writer {
         self.used += bits;
     }
 
-    fn put_all(&mut self, flags: &[bool]) {
-        flags.iter().for_each(|&flag| self.put(u8::from(flag), 1));
+    fn flag(&mut self, flag: bool) {
+        self.put(u8::from(flag), 1);
     }
 }
 
@@ -239,7 +239,25 @@ impl Reader {
 }
 
 impl Rank {
-    fn write(&self, to: &mut Writer) {
+    /// The flags, in the order in which they are packed.
+    fn flags(&mut self) -> [&mut bool; 12] {
+        [
+            &mut self.armed,
+            &mut self.holds,
+            &mut self.open,
+            &mut self.stale,
+            &mut self.poisoned,
+            &mut self.deferred,
+            &mut self.verdict,
+            &mut self.ended,
+            &mut self.passes_over,
+            &mut self.nested_failed,
+            &mut self.late,
+            &mut self.nested_late,
+        ]
+    }
+
+    fn write(mut self, to: &mut Writer) {
         to.put(self.place as u8, 5);
         to.put(self.limit as u8, 2);
         to.put(self.position, 2);
@@ -248,23 +266,13 @@ impl Rank {
         to.put(self.steps, 2);
         to.put(self.staged, 3);
         to.put(self.nested_staged, 3);
-        to.put_all(&[
-            self.armed,
-            self.holds,
-            self.open,
-            self.stale,
-            self.poisoned,
-            self.deferred,
-            self.verdict,
-            self.ended,
-            self.passes_over,
-            self.nested_failed,
-            self.late,
-            self.nested_late,
-        ]);
+        for flag in self.flags() {
+            to.flag(*flag);
+        }
         for replica in &self.replicas {
             to.put(replica.stage as u8, 4);
-            to.put_all(&[replica.failed, replica.stop]);
+            to.flag(replica.failed);
+            to.flag(replica.stop);
         }
     }
 
@@ -280,20 +288,7 @@ impl Rank {
             nested_staged: from.take(3),
             ..Rank::default()
         };
-        for flag in [
-            &mut rank.armed,
-            &mut rank.holds,
-            &mut rank.open,
-            &mut rank.stale,
-            &mut rank.poisoned,
-            &mut rank.deferred,
-            &mut rank.verdict,
-            &mut rank.ended,
-            &mut rank.passes_over,
-            &mut rank.nested_failed,
-            &mut rank.late,
-            &mut rank.nested_late,
-        ] {
+        for flag in rank.flags() {
             *flag = from.flag();
         }
         for replica in &mut rank.replicas {
