@@ -5,6 +5,8 @@ set -euo pipefail
 launcher=$1 page=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+# The cards are those that a line gives.
+unset CUDA_VISIBLE_DEVICES
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 # Several daemons on one machine may crash when each puts the machine's topology into shared memory.
 export OMPI_MCA_rtc=^hwloc
