@@ -86,7 +86,7 @@ def step(asked, wire, processes):
     """Where the seconds of a step go; `wire` is in bytes a second."""
     size, message = asked.gradient_mb * 1e6, asked.message_us * 1e-6
     if asked.per_machine > 1:
-        machines, within = max(processes // asked.per_machine, 1), min(asked.per_machine, processes)
+        machines, within = math.ceil(processes / asked.per_machine), min(asked.per_machine, processes)
         exchange = exchanged(asked, within, asked.memory_gbs * 1e9) + exchanged(asked, machines, wire)
     else:
         exchange = exchanged(asked, processes, wire)
