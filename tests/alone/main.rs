@@ -16,7 +16,7 @@ mod closed_streams;
 mod computing;
 mod default_log;
 #[path = "../together/engine.rs"]
-#[allow(dead_code, reason = "a part of it serves here")]
+#[expect(dead_code, reason = "a part of it serves here")]
 mod engine;
 #[cfg(target_arch = "x86_64")]
 mod floating_point_mode;

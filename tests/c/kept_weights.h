@@ -18,7 +18,7 @@ typedef struct {
 static umbo_status give_gradient(umbo_replica_context *context, const umbo_value *args, void *user_data,
                                  umbo_value **result);
 
-/* Of weights that are 0. adamw: NULL for the defaults. */
+/* A training whose weights are 0. adamw: NULL for the defaults. */
 static training begin_with(umbo_strategy *strategy, umbo_dtype dtype, const umbo_adamw_options *adamw,
                            const umbo_optimizer_options *options) {
     static const float zeros[ELEMENTS] = {0};
