@@ -66,10 +66,10 @@ example = $(call section,Build the examples against $(PREFIX)); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines test-torch-cuda \
-  test-aarch64 test-riscv64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol simulate mutants faults test-c \
-  test-large test-all build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines \
-  adoption pictures judges dist sbom wheel clean
+.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines \
+  test-torch-cuda test-aarch64 test-riscv64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol \
+  simulate mutants faults test-c test-large test-all build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench \
+  bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20

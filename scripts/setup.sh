@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|riscv64|windows|musl|wasm|macos|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|riscv64|windows|musl|wasm|macos|conan
+#   scripts/setup.sh sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that

@@ -55,7 +55,9 @@ missing() {
     docs) command -v doxygen >/dev/null || echo doxygen ;;
     demo-mpi) [ -x build/mpi/mpich/bin/mpiexec ] || echo "MPICH 5" ;;
     test-engines) [ -n "$(find build/engines/venv -name ggml-opt.h -print -quit 2>/dev/null)" ] || echo ggml ;;
-    one-sha | bench-peers | bench-check | bench-loops | bench-engines | adoption | flaky | dist | sbom | wheel | simulate) command -v python3 >/dev/null || echo python3 ;;
+    one-sha | bench-peers | bench-check | bench-loops | bench-engines | adoption | flaky | dist | sbom | wheel | simulate)
+      command -v python3 >/dev/null || echo python3
+      ;;
   esac
 }
 
@@ -68,7 +70,8 @@ run() {
       make -C "$logs/cleaned" -f "$PWD/Makefile" clean && [ -z "$(ls "$logs/cleaned")" ]
       ;;
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
-      small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.simulate | small.test-engines | small.test-windows | small.test-musl | small.test-wasm | small.check-macos | \
+      small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.simulate | \
+      small.test-engines | small.test-windows | small.test-musl | small.test-wasm | small.check-macos | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
       small.pictures | small.dist | small.sbom | small.wheel | small.bench-peers | small.bench-loops | small.bench-engines | small.adoption)
       make --no-print-directory "$1" SMALL=yes ${INSTALLED:+INSTALLED=$INSTALLED}
@@ -90,7 +93,9 @@ tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || tru
 group() {
   case $how.$1 in
     small.help | small.setup | small.install) echo before ;;
-    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.simulate | small.test-large | small.test-windows | small.test-musl | small.test-wasm | small.check-macos | small.bench | small.dist | small.sbom | small.wheel | small.docs) echo cargo ;;
+    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.simulate | small.test-large | \
+      small.test-windows | small.test-musl | small.test-wasm | small.check-macos | small.bench | small.dist | small.sbom | small.wheel | \
+      small.docs) echo cargo ;;
     small.bench-peers | small.bench-loops | small.bench-engines | small.adoption) echo measured ;;
     *) echo others ;;
   esac
