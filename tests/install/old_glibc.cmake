@@ -42,3 +42,28 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}" "$
 if(NOT status EQUAL 0 OR NOT output MATCHES "the same bits")
   message(FATAL_ERROR "the program ended with ${status}: ${output}")
 endif()
+
+# The option gives both linkers this script, and refuses what Rust has no library for.
+set(configure "${CMAKE_COMMAND}" -S "${SOURCE_DIR}" -G "${GENERATOR}" "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DUMBO_ZIG=${ZIG}"
+    -DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF)
+step("configuring" ${configure} -B "${folder}/configured" "-DUMBO_OLDEST_GLIBC=${oldest}")
+set(commands "")
+file(GLOB_RECURSE files "${folder}/configured/build.ninja" "${folder}/configured/*.make")
+foreach(file IN LISTS files)
+  file(READ "${file}" text)
+  string(APPEND commands "${text}")
+endforeach()
+foreach(linker IN ITEMS "CARGO_TARGET_[A-Z0-9_]+_LINKER=[^ ]*/link_for_glibc_${oldest}.sh" "UMBO_ZIG_TARGET=[^ ]*-linux-gnu.${oldest}"
+                        "/cmake/link_for_glibc.sh -shared")
+  if(NOT commands MATCHES "${linker}")
+    message(SEND_ERROR "no command has ${linker}")
+  endif()
+endforeach()
+if(NOT EXISTS "${folder}/configured/link_for_glibc_${oldest}.sh")
+  message(SEND_ERROR "the tool has no linker")
+endif()
+execute_process(COMMAND ${configure} -B "${folder}/refused" -DUMBO_OLDEST_GLIBC=2.16 RESULT_VARIABLE status
+                OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(status EQUAL 0 OR NOT output MATCHES "UMBO_OLDEST_GLIBC is '2.16'")
+  message(SEND_ERROR "2.16 is taken: ${status}, ${output}")
+endif()
