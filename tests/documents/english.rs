@@ -19,6 +19,8 @@ const PHRASES: [&str; 16] = [
     "somebody else keeps",
     "does besides",
     "the middle one",
+    // Except for.
+    "but for",
     // It continues, or is resumed.
     "go on with",
     "go on from",
@@ -144,6 +146,7 @@ fn mistakes(text: &str) -> Vec<(usize, String)> {
 fn comments_begin_with_nouns_and_banned_phrases_are_not_used() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut paths = super::documents();
+    paths.extend(["CHANGELOG.md", "c_examples/README.md"].map(|page| root.join(page)));
     for folder in [
         "crates",
         "macros",

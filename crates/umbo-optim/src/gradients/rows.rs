@@ -20,7 +20,7 @@ use umbo_tensor::{DType, Shape, Tensor};
 pub struct AddedRows {
     /// The row index of each of `values`: int64, of shape `[rows]`.
     pub indices: Tensor,
-    /// The gradients of these rows: of the gradients' dtype, and of the variable's shape but for
+    /// The gradients of these rows: of the gradients' dtype, and of the variable's shape except
     /// the number of rows.
     pub values: Tensor,
 }
