@@ -170,8 +170,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
  * as many rows in as many calls.
  *
  * The update is *lazy*: it changes only the rows that were named and the optimizer's state for
- * them, so momentum and weight decay act on these rows only. LAMB, LARS, Muon and
- * Adafactor cannot update rows. 0 rows count as an update of the variable.
+ * them, so momentum and weight decay act on these rows only. LAMB, LARS, Muon and Adafactor
+ * cannot update rows. 0 rows count as an update of the variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_rows(
     umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, int64_t row_count,

@@ -276,9 +276,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
  * @param[out] result NULL on entry. The library takes over a value that is stored there.
  * @return Any status but UMBO_OK fails the run.
  *
- * The replicas run at the same time and may wait for each other. Until it returns, each
- * has a thread to itself; replica 0 runs on the thread that called, unless the run has a deadline
- * or a token. A replica without examples runs, too.
+ * The replicas run at the same time and may wait for each other. Until its call returns, each has
+ * a thread to itself; replica 0 runs on the thread that called, unless the run has a deadline or a
+ * token. A replica without examples runs, too.
  */
 typedef umbo_status (*umbo_replica_fn)(
     umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result);

@@ -221,7 +221,8 @@ typedef struct umbo_trainer_options {
   const char *schedule;
   /**
    * The number of updates of the whole training, after which a `schedule` has let the rate fall
-   * to 0; without one, 0. An epoch has ceil(ceil(row_count / batch_size) / accumulation_steps).
+   * to 0; without one, 0. An epoch has ceil(ceil(row_count / batch_size) / accumulation_steps)
+   * updates.
    */
   int64_t schedule_updates;
   /** The updates at the beginning in which the learning rate rises to its full value. */

@@ -95,8 +95,8 @@ constants! { GradientMode { UMBO_GRADIENT_OVERWRITE = Overwrite, UMBO_GRADIENT_A
 /// as many rows in as many calls.
 ///
 /// The update is *lazy*: it changes only the rows that were named and the optimizer's state for
-/// them, so momentum and weight decay act on these rows only. LAMB, LARS, Muon and
-/// Adafactor cannot update rows. 0 rows count as an update of the variable.
+/// them, so momentum and weight decay act on these rows only. LAMB, LARS, Muon and Adafactor
+/// cannot update rows. 0 rows count as an update of the variable.
 #[c_call(
     out(indices),
     out(values),

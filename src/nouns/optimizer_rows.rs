@@ -13,7 +13,7 @@ use umbo_core::optimizer::state::rows::KeptRows;
 ///   `kept_count`.
 /// @param[in] appended The rows after them: of the variable's dtype, and of its shape except for
 ///   the first dimension. NULL: none.
-/// @param[out] changed Of the variable's name and properties, in the place of `variable`.
+/// @param[out] changed Has the variable's name and properties, and replaces `variable`.
 /// @return UMBO_OK, or as follows, and all is as before:
 /// - UMBO_STATUS_OUT_OF_RANGE: a row that the variable does not have.
 /// - UMBO_STATUS_FAILED_PRECONDITION: in a run, a merge call or umbo_optimizer_with_average();

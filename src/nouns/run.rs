@@ -20,9 +20,9 @@ use umbo_core::strategy::{ReplicaContext, Strategy};
 /// @param[out] result NULL on entry. The library takes over a value that is stored there.
 /// @return Any status but UMBO_OK fails the run.
 ///
-/// The replicas run at the same time and may wait for each other. Until it returns, each
-/// has a thread to itself; replica 0 runs on the thread that called, unless the run has a deadline
-/// or a token. A replica without examples runs, too.
+/// The replicas run at the same time and may wait for each other. Until its call returns, each has
+/// a thread to itself; replica 0 runs on the thread that called, unless the run has a deadline or a
+/// token. A replica without examples runs, too.
 pub type umbo_replica_fn = Option<
     unsafe extern "C-unwind" fn(
         ctx: *mut umbo_replica_context,

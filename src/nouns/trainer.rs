@@ -59,7 +59,8 @@ pub struct umbo_trainer_options {
     /// How the learning rate falls to 0: "linear" or "cosine". NULL: it stays.
     pub schedule: *const c_char,
     /// The number of updates of the whole training, after which a `schedule` has let the rate fall
-    /// to 0; without one, 0. An epoch has ceil(ceil(row_count / batch_size) / accumulation_steps).
+    /// to 0; without one, 0. An epoch has ceil(ceil(row_count / batch_size) / accumulation_steps)
+    /// updates.
     pub schedule_updates: i64,
     /// The updates at the beginning in which the learning rate rises to its full value.
     pub warmup_updates: i64,

@@ -124,7 +124,7 @@ pub struct umbo_train_epoch_report {
 /// element that could not be made is passed over, unless there was no memory for it. A step whose
 /// update was skipped, or whose `progress` failed, has taken effect; if it was the last one of the
 /// pass, the next epoch is what was left of this one: no steps, and the end of the pass. With
-/// several ranks this epoch has ended the pass if that step was also the last of its `max_steps`.
+/// several ranks, if that step was also the last of `max_steps`, this epoch has ended the pass.
 ///
 /// Collective. What another rank fails with is the status here, too; the message names the rank.
 #[c_call(
