@@ -87,7 +87,9 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
 # Licences are where the code is.
 install(FILES LICENSE-MIT LICENSE-APACHE THIRD-PARTY-LICENSES.txt
         DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
-install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+# With the pages that these lead to: an installed link is not dead.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+install(FILES tests/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/tests" COMPONENT documentation)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.py")
 # The examples are a project of their own: with them, an installed package can be tried at once.

@@ -33,5 +33,23 @@ foreach(file IN LISTS installed)
   endif()
 endforeach()
 
+# Pages lead to pages, pictures and programs that are installed, too.
+foreach(file IN LISTS installed)
+  if(file MATCHES "\\.md$")
+    file(READ "${WORK_DIR}/first/${file}" text)
+    # A list of CMake does not hold single brackets.
+    string(REPLACE "](" "=>" text "${text}")
+    string(REGEX REPLACE "[][;]" "" text "${text}")
+    string(REGEX MATCHALL "=>[A-Za-z0-9_/-]*[./][A-Za-z0-9_./-]*[)#]" links "${text}")
+    get_filename_component(folder "${WORK_DIR}/first/${file}" DIRECTORY)
+    foreach(link IN LISTS links)
+      string(REGEX REPLACE "^=>|[)#]$" "" link "${link}")
+      if(NOT EXISTS "${folder}/${link}")
+        message(SEND_ERROR "${file} leads to ${link}, which is not installed")
+      endif()
+    endforeach()
+  endif()
+endforeach()
+
 file(RENAME "${WORK_DIR}/first" "${WORK_DIR}/moved")
 step("the installed tool" "${WORK_DIR}/moved/bin/umbo" --version)
