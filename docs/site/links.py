@@ -2,7 +2,8 @@
 """Doxygen's filter for documents: pages and headings have names, and links between documents lead to these names.
 
 Doxygen looks for a link's file from the folder that it was started in, and for a heading by a name alone. A link to a header leads
-to its page of the reference; one to a file that the site does not have becomes its text.
+to its page of the reference; one to a file that the site does not have becomes its text. Pages for those who work on Umbo are
+pages below CONTRIBUTING.md.
 """
 import os
 import pathlib
@@ -64,3 +65,7 @@ for number in range(0, len(pieces), 2):
         seen.add(name)
     pieces[number] = "\n".join(lines)
 sys.stdout.write("".join(pieces))
+if document == project / "CONTRIBUTING.md":
+    # In the menu, pages for those who work on Umbo stand below this one.
+    inner = [*sorted((project / "docs" / "internals").glob("*.md")), project / "tests" / "README.md"]
+    sys.stdout.write("\n## Pages for contributors\n\n" + "".join(f"- @subpage {page(path)}\n" for path in inner))
