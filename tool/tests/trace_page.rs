@@ -92,6 +92,13 @@ fn browser() -> Option<&'static str> {
         .find(|name| Command::new(name).arg("--version").output().is_ok())
 }
 
+/// The number of spans on the page that was made.
+fn spans(made: &Output) -> usize {
+    let said = text(&made.stdout);
+    let (_, counts) = said.rsplit_once(": ").unwrap();
+    counts.split(' ').next().unwrap().parse().unwrap()
+}
+
 /// Says that a part is skipped, which fails where it may not be.
 fn skip(why: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/skip.sh");
@@ -171,6 +178,17 @@ fn a_page_shows_the_replicas_and_zooms() {
     );
     let page = std::fs::read_to_string(&html).unwrap();
     assert!(!page.contains("://"), "the page needs the network");
+    let later = umbo(&[
+        "trace",
+        file.to_str().unwrap(),
+        "--html",
+        folder.0.join("later.html").to_str().unwrap(),
+        "--from",
+        "40",
+    ]);
+    // Of 50 steps.
+    let (all, last) = (spans(&made), spans(&later));
+    assert!(0 < last && last < all / 3, "{last} of {all} spans");
 
     let Some(browser) = browser() else {
         return skip("no Chromium was found");
