@@ -5,7 +5,7 @@
 #include "check.h"
 #include "floating_point.h"
 
-enum { REPLICAS = 3, SIZE = 96, RULES = 12, MOST = 1 << 18, MOST_PARTS = 512 };
+enum { REPLICAS = 3, SIZE = 96, RULES = 14, MOST = 1 << 18, MOST_PARTS = 512 };
 
 /* What has come out: the bytes, one part behind the other. */
 struct outcome {
@@ -164,6 +164,8 @@ static umbo_optimizer *optimizer_of(umbo_strategy *strategy, int rule) {
     if (rule == 9) CHECK_OK(umbo_optimizer_create_radam(strategy, NULL, &optimizer));
     if (rule == 10) CHECK_OK(umbo_optimizer_create_lion(strategy, NULL, &optimizer));
     if (rule == 11) CHECK_OK(umbo_optimizer_create_lars(strategy, NULL, &optimizer));
+    if (rule == 12) CHECK_OK(umbo_optimizer_create_muon(strategy, NULL, &optimizer));
+    if (rule == 13) CHECK_OK(umbo_optimizer_create_adafactor(strategy, NULL, &optimizer));
     if (rule % 3 == 0) options.global_clip_norm = 0.3;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
     if (rule % 4 == 0) CHECK_OK(umbo_optimizer_set_schedule(optimizer, tenth, NULL, NULL));

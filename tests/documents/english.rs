@@ -27,8 +27,6 @@ const PHRASES: [&str; 16] = [
     "goes on",
     "going on from",
     "cannot go on",
-    // Except for.
-    " but for ",
     // Alternately.
     "in turns",
     "In turns",

@@ -2,6 +2,7 @@
 // schedulers, files of optimizers, dropout.
 #include <umbo/adapters/torch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>

@@ -65,6 +65,41 @@ inline void run() {
     CHECK(none == std::vector<double>{0});
 }
 
+// What torch::load puts into the program's module, at any time, is trained from then on: parameters, and what is tracked.
+inline void load() {
+    const Pictures all(24);
+    const auto batch = umbo::adapters::batch_of({{"data", all.x}, {"target", all.y}});
+    const auto loss = [](Net &each, const part &of) { return torch::nll_loss(each.forward(of["data"]), of["target"]); };
+    const auto saved = std::make_shared<Net>();
+    {
+        const torch::NoGradGuard no_gradients;
+        for (auto &parameter : saved->parameters()) parameter.mul_(1.5);
+        saved->norm->running_mean.fill_(0.25);
+    }
+    torch::save(saved, "loaded.pt");
+    std::vector<std::vector<torch::Tensor>> trained;
+    for (int when = 0; when < 3; ++when) { // before the optimizer is made, before the first step, after one
+        auto net = std::make_shared<Net>();
+        if (when == 0) torch::load(net, "loaded.pt");
+        torch_optimizer optimizer(umbo::adapters::torch_strategy(count), net, torch::optim::SGDOptions(0.1));
+        if (when == 2) {
+            optimizer.train(batch, loss);
+            optimizer.step();
+        }
+        if (when > 0) torch::load(net, "loaded.pt");
+        // The keys of random numbers follow from the number of the step.
+        net->eval();
+        optimizer.train(batch, loss);
+        optimizer.step();
+        trained.push_back(net->parameters());
+        trained.back().push_back(net->norm->running_mean);
+        for (auto &tensor : trained.back()) tensor = tensor.detach().clone();
+        CHECK(trained.size() == 1 || std::equal(trained.front().begin(), trained.front().end(), trained.back().begin(),
+                                                [](const auto &one, const auto &other) { return torch::equal(one, other); }));
+    }
+    CHECK(torch::allclose(trained.front().back(), torch::full({8}, 0.25)));
+}
+
 } // namespace evaluation
 
 // The order of a loader with threads is that of its sampler: the weights of a run, and so what it prints, are the same each time.
@@ -72,5 +107,6 @@ inline void evaluations_over_loaders() {
     for (evaluation::count = 1; evaluation::count <= 3; ++evaluation::count) {
         const std::string first = printed(evaluation::run);
         CHECK(first.find("loss") == 0 && printed(evaluation::run) == first);
+        evaluation::load();
     }
 }

@@ -15,7 +15,7 @@ fn nested(depth: usize, function: Arc<ReplicaFunction>) -> Arc<ReplicaFunction> 
                 Operation::MergeCall { function: depth },
                 None,
                 Box::new(move |strategy, _| {
-                    strategy.run_within(inner, None, Limits::default(), None)?;
+                    strategy.run_within(inner, Some(scalar(0.5)), Limits::default(), None)?;
                     Ok(None)
                 }),
             )
@@ -59,6 +59,9 @@ fn drains_and_is_usable_again(
             if context.replica() == late {
                 gate.pass();
                 assert!(context.is_cancelled());
+                // The run that lent them has returned.
+                let arguments = context.argument_tensor()?.unwrap();
+                assert_eq!(numbers(arguments), [0.5]);
                 let refused = assign(&v, Assignment::Add, &scalar(1.0));
                 assert_eq!(refused.unwrap_err().status(), Status::Cancelled);
                 return Ok(None);
@@ -72,7 +75,7 @@ fn drains_and_is_usable_again(
     let deadline = Some(Instant::now() + time);
     let error = s.run_within(
         nested(depth, Arc::new(function)),
-        Some(scalar(0.0)),
+        Some(scalar(0.5)),
         Limits {
             deadline,
             ..Limits::default()

@@ -83,8 +83,11 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                 came.push(context.all_reduce(op, nest)?);
             }
             // A result that is released is the memory of the next one, and one that is kept is not.
-            for seed in 30..36 {
-                let number = Value::Tensor(contributed(seed, &[5, 3]));
+            let shapes: [&[usize]; 6] = [&[5, 3], &[], &[0, 4], &[255], &[1024], &[1025]];
+            for seed in 30..54 {
+                // Each shape follows itself twice, and then others.
+                let shape = shapes[(seed as usize / 2 + usize::from(seed > 41)) % 6];
+                let number = Value::Tensor(contributed(seed, shape));
                 let reduced = context.all_reduce(ReduceOp::Sum, number)?;
                 came.extend((seed % 3 != 0).then_some(reduced));
             }

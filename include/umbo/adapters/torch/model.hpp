@@ -97,6 +97,8 @@ public:
                                                   share(in_host_memory(first.buffers[index])), kept));
         }
         gradients_ = umbo::gradients::create(on, trained, options_.loss_reduction, how);
+        for (const at::Tensor &parameter : first.parameters) laid_.parameters.push_back(parameter.data_ptr());
+        for (const at::Tensor &buffer : first.buffers) laid_.buffers.push_back(buffer.data_ptr());
     }
 
     torch_model(const torch_model &) = delete;
@@ -149,6 +151,7 @@ public:
     // Several metrics by one pass: `measure(module, part)` gives a `std::vector<at::Tensor>`, a sum for each.
     template <class Measure>
     auto evaluation(std::vector<std::string> metrics, Measure measure) {
+        take_over();
         return [this, metrics = std::move(metrics), measure](replica_context &context, const value &batch) {
             const umbo_replica_context_info position = context.info();
             std::vector<double> sums(metrics.size(), 0.0);
@@ -216,7 +219,7 @@ public:
     // Replica 0's module on the parameters and buffers as they are now, to look at, to compute with or to
     // torch::save, outside of runs. It lies in host memory: what a GPU holds is copied, and the next step takes replica 0's
     // module back to its device. It is in evaluation mode; steps set the mode that they need. Its parameters are not to be
-    // written: `assign` and `load` do that.
+    // written in place: `assign`, `load` and torch::load do that.
     std::shared_ptr<Module> central() {
         place_centrally();
         replicas_.front().module->eval();
@@ -239,6 +242,7 @@ public:
     void assign(const std::shared_ptr<Module> &from) {
         const replica given(from);
         given.require_like(replicas_.front(), "from: it has");
+        take_over();
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
             parameters_[index].assign(share(in_host_memory(given.parameters[index])));
         }
@@ -276,18 +280,19 @@ private:
 
     // Replica 0's module on the parameters and buffers as they are now, in host memory.
     void place_centrally() {
+        take_over();
         replica &own = replicas_.front();
         const at::NoGradGuard no_grad;
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
             const umbo_view view = parameters_[index].view();
             if (view.device.type == UMBO_DEVICE_CPU) {
-                lay(own.parameters[index], view, parameters_[index]);
+                lay(own, index, view);
             } else {
-                own.parameters[index].set_data(downloaded(parameters_[index], view));
+                put(own, index, downloaded(parameters_[index], view));
             }
         }
         for (std::size_t index = 0; index < buffers_.size(); ++index) {
-            move_buffer(own.buffers[index], c10::Device(c10::DeviceType::CPU));
+            move_buffer(own, index, c10::Device(c10::DeviceType::CPU));
             own.buffers[index].copy_(downloaded(buffers_[index], buffers_[index].view()));
         }
     }
@@ -406,6 +411,7 @@ private:
 
     // All replicas train what replica 0 does, in the modes of a module that is the program's.
     void follow_central() {
+        take_over();
         const replica &first = replicas_.front();
         if (given_) modes_ = torch_detail::modes_of(*first.module);
         for (replica &own : replicas_) {
@@ -416,9 +422,31 @@ private:
         }
     }
 
+    // Parameters and buffers of replica 0 that lie elsewhere than this model has laid them are the program's: torch::load gives
+    // a module other memory. The model takes them over.
+    void take_over() {
+        const replica &first = replicas_.front();
+        take_over(first.parameters, laid_.parameters, parameters_);
+        take_over(first.buffers, laid_.buffers, buffers_);
+    }
+
+    static void take_over(const std::vector<at::Tensor> &tensors, std::vector<const void *> &laid, std::vector<variable> &variables) {
+        for (std::size_t index = 0; index < laid.size(); ++index) {
+            if (tensors[index].data_ptr() == laid[index]) continue;
+            variables[index].assign(share(in_host_memory(tensors[index])));
+            laid[index] = tensors[index].data_ptr();
+        }
+    }
+
     // Lets a parameter lie where a view shows.
-    static void lay(at::Tensor &parameter, const umbo_view &view, const variable &owner) {
-        if (parameter.data_ptr() != view.data) parameter.set_data(lend(view, owner));
+    void lay(replica &own, std::size_t index, const umbo_view &view) {
+        if (own.parameters[index].data_ptr() != view.data) put(own, index, lend(view, parameters_[index]));
+    }
+
+    // Gives a parameter these elements.
+    void put(replica &own, std::size_t index, const at::Tensor &elements) {
+        own.parameters[index].set_data(elements);
+        if (&own == &replicas_.front()) laid_.parameters[index] = own.parameters[index].data_ptr();
     }
 
     // A tensor's elements in host memory, in row-major order.
@@ -435,8 +463,11 @@ private:
     }
 
     // Lets a buffer lie on a device; what it held is lost if it comes from another.
-    static void move_buffer(at::Tensor &buffer, const c10::Device &device) {
-        if (buffer.device() != device) buffer.set_data(at::empty(buffer.sizes(), buffer.options().device(device)));
+    void move_buffer(replica &own, std::size_t index, const c10::Device &device) {
+        at::Tensor &buffer = own.buffers[index];
+        if (buffer.device() == device) return;
+        buffer.set_data(at::empty(buffer.sizes(), buffer.options().device(device)));
+        if (&own == &replicas_.front()) laid_.buffers[index] = buffer.data_ptr();
     }
 
     // Lets the replica's module lie on the parameters, and gives it the buffers, as the step sees them.
@@ -451,12 +482,12 @@ private:
             const variable &from = parameters_[index];
             const bool narrow =
                 options_.dtype != umbo::dtype::none && gradient_of_[index] >= 0 && !own.normalises[index];
-            lay(own.parameters[index], context.view_as(from, narrow ? options_.dtype : from.dtype()), from);
+            lay(own, index, context.view_as(from, narrow ? options_.dtype : from.dtype()));
             own.parameters[index].mutable_grad().reset();
         }
         for (std::size_t index = 0; index < buffers_.size(); ++index) {
             const umbo_view now = context.view_as(buffers_[index], buffers_[index].dtype());
-            move_buffer(own.buffers[index], place.device);
+            move_buffer(own, index, place.device);
             own.buffers[index].copy_(lend(now, buffers_[index]));
         }
     }
@@ -498,6 +529,10 @@ private:
     std::vector<replica> replicas_;
     shared_function<std::shared_ptr<Module>()> make_;
     std::vector<variable> parameters_, buffers_;
+    // Where this model has laid those of replica 0's module.
+    struct {
+        std::vector<const void *> parameters, buffers;
+    } laid_;
     // For each parameter its place among the gradients, or -1.
     std::vector<std::int64_t> gradient_of_;
     umbo::gradients gradients_;
