@@ -72,6 +72,7 @@ class CompiledTorch:
 
     def __init__(self, program, folder, compiler, linked, optimisation):
         self.program, self.folder = program, folder.parent / "libtorch"
+        self.threads_of_blas = None
         if CompiledTorch.binary is None:
             CompiledTorch.binary = self.compile(compiler, linked, optimisation)
 
@@ -92,7 +93,11 @@ class CompiledTorch:
 
     def run(self, when, threads, amount, weights="weights"):
         """The loss, the rate and the kilobytes of a run."""
+        if when == "before" and self.threads_of_blas is None:
+            self.choose_threads_of_blas(threads)
         environment = dict(os.environ, UMBO_LOG="error")
+        if when == "before":
+            environment.update(self.threads_of_blas)
         if when == "in_sync":
             # The engine's sums depend on its number of threads.
             environment.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -103,6 +108,15 @@ class CompiledTorch:
         if not losses or taken is None:
             fail(f"{self.program.name}, {when}, printed: {printed}")
         return float(losses[-1]), amount * self.program.rows / float(taken[1]), int(taken[2])
+
+    def choose_threads_of_blas(self, threads):
+        """LibTorch's own threads call BLAS with one thread, or with as many as it takes: whichever is faster here."""
+        rates = []
+        for chosen in ({}, {"OPENBLAS_NUM_THREADS": "1"}):
+            self.threads_of_blas = chosen
+            rates.append((self.run("before", threads, 2 * self.program.check)[1], chosen))
+        rate, self.threads_of_blas = max(rates, key=lambda each: each[0])
+        print(f"{self.program.name}: BLAS has {self.threads_of_blas or 'its own threads'}: {rate:.0f} rows/s", file=sys.stderr)
 
     def learns_the_same(self, counts=(1, 2, 3)):
         before, first = self.run("before", 2, self.program.check)[0], None

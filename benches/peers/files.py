@@ -95,7 +95,7 @@ def save_numpy(path, arrays):
 
 def copied_from(path, targets):
     """Their bytes, as one thread reads them into memory that is there."""
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb") as file:
         file.seek(-sum(target.nbytes for target in targets), os.SEEK_END)
         for target in targets:
             file.readinto(target)
@@ -103,9 +103,10 @@ def copied_from(path, targets):
 
 def copied_to(path, arrays):
     """Their bytes alone, as one thread writes them; to the disk, and then in the place of the file."""
-    with open(f"{path}.partial", "wb", buffering=0) as file:
+    with open(f"{path}.partial", "wb") as file:
         for array in arrays:
             file.write(array)
+        file.flush()
         os.fsync(file.fileno())
     os.rename(f"{path}.partial", path)
 

@@ -1,6 +1,6 @@
 # Programs of a release run with LIBRARY: each archive in RELEASED has the headers, the examples, and the names and versions of
 # the functions of its time, which scripts/release.sh puts there. The programs are compiled with those headers, and linked with a
-# library that has those functions and nothing in them. Before the first release the present ones are taken, and archives of
+# library of which those functions are empty. Before the first release the present ones are taken, and archives of
 # another SONAME, with another ABI, are left out.
 #
 # COMPILER: for C. SONAME: the library's. WORK_DIR: where all is unpacked and compiled.

@@ -21,7 +21,7 @@ use crate::update::pass::UpdatePass;
 use crate::view::SpanMut;
 use umbo_executor::workers;
 
-use tiles::{AddSquares, Kept, MeasureSteps, TakeSteps, moved};
+use tiles::{AddSquares, TileMoments, MeasureSteps, TakeSteps, moved};
 
 mod tiles;
 
@@ -35,7 +35,7 @@ const MOST_BLOCKS: usize = 16;
 /// The numbers of one update of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FactoredScalars {
-    /// The share of the gradient's squares in the new moments: more than 0, and at most 1.
+    /// The share of the gradient's squares in the new moments: 0 to 1.
     pub share: f64,
     /// ε₁: the root of the least moment that a gradient is divided by, and the least mean of all
     /// rows. More than 0; `None`: the distance from 1 to the next number of the variable's type.
@@ -283,7 +283,7 @@ impl MomentsCall<'_> {
         let mut row = 0.0;
         self.pass.only_reading(range).run_tiles(&mut |tile| {
             // SAFETY: the caller's promise.
-            let kept = unsafe { Kept::of(self.moments, self.means, tile) };
+            let kept = unsafe { TileMoments::of(self.moments, self.means, tile) };
             dispatch(
                 self.pass.instructions(),
                 AddSquares::<T> {
@@ -362,7 +362,7 @@ impl MomentsCall<'_> {
         *of_steps = 0.0;
         self.pass.only_reading(range).run_tiles(&mut |tile| {
             // SAFETY: the caller's promise, and the means are written.
-            let kept = unsafe { Kept::of(self.moments, self.means, tile) };
+            let kept = unsafe { TileMoments::of(self.moments, self.means, tile) };
             let floor = T::from_f64(floor);
             let measure = MeasureSteps {
                 tile,
@@ -386,7 +386,7 @@ impl FactoredStep {
             let step = TakeSteps::<T> {
                 tile,
                 // SAFETY: the caller's promise.
-                kept: unsafe { Kept::of(moments, means, tile) },
+                kept: unsafe { TileMoments::of(moments, means, tile) },
                 floor: T::from_f64(self.floor),
                 factor: T::from_f64(self.kept),
                 rate: T::from_f64(self.rate),

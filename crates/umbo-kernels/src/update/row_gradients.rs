@@ -53,7 +53,7 @@ impl RowSums<'_> {
                 return false;
             };
             for_gradient!(T, self.dtype(), G => {
-                let way = Way::new::<G>(self, finish, reciprocal);
+                let way = GradientMethod::new::<G>(self, finish, reciprocal);
                 let element = PhantomData::<G>;
                 let to = to.cast::<T>();
                 let tile = GradientTile {
@@ -70,7 +70,7 @@ impl RowSums<'_> {
 /// creates it ensures what [`RowSums::write_gradients`] demands.
 struct GradientTile<'a, G, T> {
     sums: &'a RowSums<'a>,
-    way: Way<T>,
+    way: GradientMethod<T>,
     positions: Range<usize>,
     columns: Range<usize>,
     to: *mut T,
@@ -198,7 +198,7 @@ unsafe fn read<G: GradientElement, T: Real>(
 
 /// How gradients are made, in registers.
 #[derive(Clone, Copy)]
-struct Way<T> {
+struct GradientMethod<T> {
     finish: Finish<T>,
     reciprocal: f64,
     /// Clipping only multiplies.
@@ -208,8 +208,8 @@ struct Way<T> {
     short: [Option<T>; 2],
 }
 
-impl<T: Real> Way<T> {
-    fn new<G: GradientElement>(sums: &RowSums<'_>, finish: Finish<T>, reciprocal: f64) -> Way<T> {
+impl<T: Real> GradientMethod<T> {
+    fn new<G: GradientElement>(sums: &RowSums<'_>, finish: Finish<T>, reciprocal: f64) -> GradientMethod<T> {
         let mut factors = sums.factors();
         let first = sums.factors().next().unwrap_or(0.0);
         let short = |terms| {
@@ -217,7 +217,7 @@ impl<T: Real> Way<T> {
                 && sums.factors().all(|factor| factor == first);
             is_short.then(|| T::from_f64(first * reciprocal))
         };
-        Way {
+        GradientMethod {
             finish,
             reciprocal,
             only_multiplies: finish.only_multiplies(),
@@ -301,7 +301,7 @@ impl<T: Real> Way<T> {
     /// The same, as a call that is not inlined, for rare blocks.
     ///
     /// # Safety
-    /// As for [`Way::added`].
+    /// As for [`GradientMethod::added`].
     #[cold]
     #[inline(never)]
     unsafe fn added_apart<G: GradientElement>(

@@ -75,7 +75,7 @@ impl Descriptors {
         self.of(0).kind
     }
 
-    /// The text of rank `rank`, which is this one.
+    /// The text of this rank, whose number is `rank`: texts of others may differ unseen.
     pub fn text(&self, rank: usize) -> &str {
         &self.of(rank).text
     }

@@ -28,7 +28,7 @@ fn step<T: Real>(gradient: T, square: T, floor: T) -> T {
 
 /// The moments of the elements of one tile.
 #[derive(Clone, Copy)]
-pub(super) struct Kept<T> {
+pub(super) struct TileMoments<T> {
     /// The means of rows and columns, from the tile's matrix on; null if each element has a moment.
     rows: *mut T,
     columns: *mut T,
@@ -41,19 +41,19 @@ pub(super) struct Kept<T> {
     column: usize,
 }
 
-impl<T: Real> Kept<T> {
+impl<T: Real> TileMoments<T> {
     /// The moments of a tile.
     ///
     /// # Safety
     /// The moments and the means are those of the variable of the tile's pass.
-    pub unsafe fn of(moments: &Moments<'_>, means: &SpanMut<'_>, tile: &Tile<'_>) -> Kept<T> {
+    pub unsafe fn of(moments: &Moments<'_>, means: &SpanMut<'_>, tile: &Tile<'_>) -> TileMoments<T> {
         let Moments::Factored {
             rows,
             columns,
             sizes,
         } = moments
         else {
-            return Kept {
+            return TileMoments {
                 rows: std::ptr::null_mut(),
                 columns: tile.slots[0].cast(),
                 means: std::ptr::null(),
@@ -66,7 +66,7 @@ impl<T: Real> Kept<T> {
         let matrix = row / sizes[0];
         // SAFETY: the tile's elements lie in the variable's matrices.
         unsafe {
-            Kept {
+            TileMoments {
                 rows: rows.data().cast::<T>().add(matrix * sizes[0]),
                 columns: columns.data().cast::<T>().add(matrix * sizes[1]),
                 means: means.data().cast::<f64>().add(matrix),
@@ -80,7 +80,7 @@ impl<T: Real> Kept<T> {
     /// Passes over the next elements of the tile, at most `most`, that lie in one row.
     #[inline(always)]
     fn next(&mut self, most: usize) -> Segment<T> {
-        let Kept {
+        let TileMoments {
             rows,
             columns,
             means,
@@ -209,7 +209,7 @@ fn squares_of<T: Real>(left: &[T], right: &[T], value: impl Fn(T, T) -> T) -> f6
 /// Adds up the squares of a tile.
 pub(super) struct AddSquares<'t, T> {
     pub tile: &'t Tile<'t>,
-    pub kept: Kept<T>,
+    pub kept: TileMoments<T>,
     pub share: f64,
     pub of_weights: &'t mut f64,
     pub columns: &'t mut [f64],
@@ -254,7 +254,7 @@ impl<T: Real> Kernel for AddSquares<'_, T> {
 /// Adds up the squares of the steps of a tile.
 pub(super) struct MeasureSteps<'t, T> {
     pub tile: &'t Tile<'t>,
-    pub kept: Kept<T>,
+    pub kept: TileMoments<T>,
     pub floor: T,
     pub sum: &'t mut f64,
 }
@@ -284,7 +284,7 @@ impl<T: Real> Kernel for MeasureSteps<'_, T> {
 /// Updates the weights of a tile.
 pub(super) struct TakeSteps<'t, T> {
     pub tile: &'t Tile<'t>,
-    pub kept: Kept<T>,
+    pub kept: TileMoments<T>,
     pub floor: T,
     pub factor: T,
     pub rate: T,
