@@ -21,7 +21,7 @@ use crate::update::pass::UpdatePass;
 use crate::view::SpanMut;
 use umbo_executor::workers;
 
-use tiles::{AddSquares, TileMoments, MeasureSteps, TakeSteps, moved};
+use tiles::{AddSquares, MeasureSteps, TakeSteps, TileMoments, moved};
 
 mod tiles;
 

@@ -209,7 +209,11 @@ struct GradientMethod<T> {
 }
 
 impl<T: Real> GradientMethod<T> {
-    fn new<G: GradientElement>(sums: &RowSums<'_>, finish: Finish<T>, reciprocal: f64) -> GradientMethod<T> {
+    fn new<G: GradientElement>(
+        sums: &RowSums<'_>,
+        finish: Finish<T>,
+        reciprocal: f64,
+    ) -> GradientMethod<T> {
         let mut factors = sums.factors();
         let first = sums.factors().next().unwrap_or(0.0);
         let short = |terms| {

@@ -46,7 +46,11 @@ impl<T: Real> TileMoments<T> {
     ///
     /// # Safety
     /// The moments and the means are those of the variable of the tile's pass.
-    pub unsafe fn of(moments: &Moments<'_>, means: &SpanMut<'_>, tile: &Tile<'_>) -> TileMoments<T> {
+    pub unsafe fn of(
+        moments: &Moments<'_>,
+        means: &SpanMut<'_>,
+        tile: &Tile<'_>,
+    ) -> TileMoments<T> {
         let Moments::Factored {
             rows,
             columns,
