@@ -76,8 +76,8 @@ fn contents(path: &Path) -> (Json, Vec<u8>) {
     (serde_json::from_str(text).unwrap(), elements.to_vec())
 }
 
-/// All that is saved in a folder by the names of the files, except for what follows from the version
-/// of the library: that is in the metadata, and so in their checksums and in the names of parts.
+/// All that is saved in a folder by the names of the files, except for what follows from the
+/// library's version: that is in the metadata, and so in their checksums and in the names of parts.
 fn form(folder: &Path) -> BTreeMap<String, String> {
     let mut form = BTreeMap::new();
     for path in files(folder) {
