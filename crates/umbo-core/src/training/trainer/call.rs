@@ -49,7 +49,7 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// So many numbers of calls are a thread's own at a time.
+/// The numbers of calls that a thread takes at a time.
 const AT_ONCE: u64 = 1 << 20;
 
 /// A number that no other call has, on any thread. Threads rarely meet at the counter that they
