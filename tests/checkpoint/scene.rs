@@ -34,9 +34,9 @@ use through_host::through_host;
 
 /// The names of all rules of the library, and of one of the program.
 pub fn rules() -> impl Iterator<Item = &'static str> {
-    let in_host_memory = catalogue::host_rules().map(|rule| rule.name);
+    let others = catalogue::other_rules().map(|rule| rule.name);
     let named = catalogue::NAMES.into_iter().chain(["custom"]);
-    named.chain(in_host_memory)
+    named.chain(others)
 }
 
 fn vector<T: Element>(elements: &[T]) -> Tensor {

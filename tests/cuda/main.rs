@@ -7,6 +7,7 @@
 
 mod added_kind;
 mod copy;
+mod factored;
 #[path = "../fresh/mod.rs"]
 mod fresh;
 mod gradients;

@@ -65,7 +65,9 @@ pub(super) fn cases() -> Vec<Case> {
         Some(averaging(AverageKind::Mean, 0)),
     ];
     let mut cases = Vec::new();
-    for rule in catalogue::NAMES.into_iter().chain(["own", "own decoupled"]) {
+    let factored = catalogue::FACTORED_RULES.iter().map(|rule| rule.name);
+    let own = ["own", "own decoupled"];
+    for rule in catalogue::NAMES.into_iter().chain(factored).chain(own) {
         for number in 0..8 {
             let bit = |bit: usize| number >> bit & 1 == 1;
             let all = cases.len();

@@ -156,7 +156,7 @@ impl Training {
     fn drawn(strategy: &Strategy, draws: &mut Draws) -> Training {
         let rules: Vec<&str> = catalogue::NAMES
             .into_iter()
-            .chain(catalogue::host_rules().map(|rule| rule.name))
+            .chain(catalogue::other_rules().map(|rule| rule.name))
             .collect();
         let rule = rules[draws.below(rules.len())];
         let width = 1 + draws.below(5);

@@ -4,6 +4,7 @@
 use crate::dtype::DType;
 use crate::float::real::{Real, for_real};
 use crate::float::{gradient_element, real};
+use crate::launch::factored::{DeviceFactoredUpdate, DeviceMoments};
 use crate::launch::launcher::{
     Address, KernelLauncher, LaunchWork, Plain, Table, blocks_of, plain, short_name,
 };
@@ -144,6 +145,22 @@ impl<'a> TableEntry<'a> {
         }
     }
 
+    /// An update by factored moments; those of rows and columns are in a table of their own.
+    pub(super) fn of_factored(update: &DeviceFactoredUpdate<'a>) -> TableEntry<'a> {
+        let mut entry = TableEntry::new(update.gradient, update.weights);
+        let variable = &mut entry.variable;
+        variable.not_finite = update.not_finite.unwrap_or(0);
+        match update.moments {
+            DeviceMoments::Full(moments) => variable.slots[0] = moments,
+            DeviceMoments::Factored { sizes, .. } => {
+                variable.width = sizes[1];
+                (variable.width_factor, variable.width_shift) = divisor(sizes[1]);
+            }
+        }
+        entry.clipping = update.clipping;
+        entry
+    }
+
     fn treatment<T: Real>(&self) -> DeviceTreatment<T> {
         DeviceTreatment::new(
             self.gradient.divisor,
@@ -164,6 +181,13 @@ pub(super) struct TableArrays {
     /// The tiles of all variables together.
     pub(super) tiles: u64,
     pub(super) count: u32,
+}
+
+impl TableArrays {
+    /// The first arguments of kernels over the variables.
+    pub(super) fn arguments(&self) -> [u64; 3] {
+        [self.variables, self.contributions, self.treatments]
+    }
 }
 
 impl KernelLauncher<'_> {
@@ -195,16 +219,9 @@ impl KernelLauncher<'_> {
         after: &[u64],
     ) -> Result<()> {
         let kernel = format!("umbo_{kernel}_{}", short_name(dtype));
-        let TableArrays {
-            table,
-            variables,
-            contributions,
-            treatments,
-            ..
-        } = *arrays;
-        let before = [variables, contributions, treatments];
+        let before = arrays.arguments();
         // SAFETY: the caller's promise.
-        unsafe { self.over(&kernel, &arrays.work, table, &before, after) }
+        unsafe { self.over(&kernel, &arrays.work, arrays.table, &before, after) }
     }
 
     /// Uploads the numbers of the rows, and returns where they begin.

@@ -6,6 +6,7 @@
 
 mod copy;
 mod entries;
+mod factored;
 mod launcher;
 mod on_device;
 mod operands;
@@ -14,6 +15,7 @@ mod replicas;
 mod row_copies;
 mod update;
 
+pub use factored::{DeviceFactoredUpdate, DeviceMoments};
 pub use launcher::{KernelLauncher, KernelQueue, THREADS};
 pub use on_device::{IMAGES, PreparedLaunches, on_device, prepared_on_device};
 pub use operands::{DeviceContribution, DeviceUpdate, Gradient, TableRows};

@@ -39,11 +39,11 @@ pub struct FactoredScalars {
     pub share: f64,
     /// ε₁: the root of the least moment that a gradient is divided by, and the least mean of all
     /// rows. More than 0; `None`: the distance from 1 to the next number of the variable's type.
-    pub epsilon: Option<f64>,
+    pub epsilon1: Option<f64>,
     /// ε₂: the least size of the weights from which the length of a step follows.
-    pub least_size: f64,
-    /// The size from which on steps are scaled down.
-    pub threshold: f64,
+    pub epsilon2: f64,
+    /// d: the size from which on steps are scaled down.
+    pub clip_threshold: f64,
     /// The length of a step in relation to the weights.
     pub rate: f64,
     /// The factor of the weights before the step.
@@ -80,11 +80,11 @@ pub struct FactoredStep {
 
 /// How a variable is cut into blocks.
 #[derive(Clone, Copy, Debug)]
-struct Blocks {
-    matrices: usize,
+pub(crate) struct Blocks {
+    pub(crate) matrices: usize,
     /// Elements of one matrix, and of each of its blocks but the last.
-    of_matrix: usize,
-    size: usize,
+    pub(crate) of_matrix: usize,
+    pub(crate) size: usize,
     /// How many sums a block has: one of squares, and those of the columns.
     sums: usize,
 }
@@ -110,7 +110,7 @@ impl Moments<'_> {
 }
 
 impl Blocks {
-    fn of(elements: usize, sizes: Option<[usize; 2]>) -> Blocks {
+    pub(crate) fn of(elements: usize, sizes: Option<[usize; 2]>) -> Blocks {
         let Some([rows, columns]) = sizes else {
             return Blocks {
                 matrices: 1,
@@ -133,7 +133,7 @@ impl Blocks {
     }
 
     /// How many blocks a matrix has.
-    fn each(&self) -> usize {
+    pub(crate) fn each(&self) -> usize {
         self.of_matrix.div_ceil(self.size)
     }
 
@@ -187,16 +187,16 @@ impl UpdatePass<'_> {
             }
         }
         for_real!(self.dtype(), T => {
-            let epsilon = scalars.epsilon.unwrap_or(T::epsilon().to_f64());
+            let epsilon = scalars.epsilon1.unwrap_or(T::epsilon().to_f64());
             let floor = epsilon * epsilon;
             let call = MomentsCall { pass: self, moments, blocks, sums, means };
             // SAFETY: the caller's promise.
             let [of_weights, of_steps] = unsafe { call.run::<T>(scalars.share, epsilon, floor) };
             let size = |sum: f64| (sum / elements as f64).sqrt();
-            let length = size(of_weights).max(scalars.least_size) * scalars.rate;
+            let length = size(of_weights).max(scalars.epsilon2) * scalars.rate;
             FactoredStep {
                 kept: scalars.kept,
-                rate: length / (size(of_steps) / scalars.threshold).max(1.0),
+                rate: length / (size(of_steps) / scalars.clip_threshold).max(1.0),
                 floor,
             }
         })

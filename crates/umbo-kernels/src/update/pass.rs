@@ -101,7 +101,7 @@ pub enum RowGradients<'a> {
 /// Elements whose new weights are rounded to the copies together. This takes a tenth of a
 /// microsecond, and memory meanwhile reads what the processor has prefetched. With more elements,
 /// all prefetched lines would have arrived before the rounding ends.
-pub(super) const TILE: usize = 512;
+pub(crate) const TILE: usize = 512;
 
 impl<'a> UpdatePass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,

@@ -1,5 +1,6 @@
-//! The updates of a rule whose second moments are factored: what is measured before a variable is
-//! updated, and the memory for it, which is reserved when an apply is prepared.
+//! The updates of a rule whose second moments are factored. In host memory: what is measured before
+//! a variable is updated, and the memory for it, which is reserved when an apply is prepared. On a
+//! device: the operands of the kernels.
 
 #![expect(unsafe_code, reason = "moments are written under the optimizer's lock")]
 
@@ -7,8 +8,10 @@ use crate::apply::host::with_pass;
 use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::{PreparedUpdate, UpdateGroup};
 use crate::exchange::buffers::AlignedBytes;
+use crate::rules::custom_kernels::address_of;
 use umbo_base::error::Result;
 use umbo_kernels::dtype::DType;
+use umbo_kernels::launch::{Address, DeviceFactoredUpdate, DeviceMoments, Gradient};
 use umbo_kernels::update::factored::{FactoredStep, Moments};
 use umbo_kernels::update::pass::UpdatePass;
 use umbo_kernels::update::weighted_sum::Contribution;
@@ -114,5 +117,38 @@ impl<'a> UpdateContext<'a> {
             },
             _ => Moments::Full,
         }
+    }
+
+    /// The moments of the variable of `update`, of this shape, which a device holds.
+    fn device_moments(&self, update: &PreparedUpdate, shape: &[usize]) -> Option<DeviceMoments> {
+        let factors = self.variables.factor_addresses(update.position);
+        Some(match (factors, shape) {
+            (Some([rows, columns]), &[.., row_count, column_count]) => DeviceMoments::Factored {
+                rows,
+                columns,
+                sizes: [row_count, column_count].map(|size| size as u64),
+            },
+            _ => DeviceMoments::Full(self.variables.slot_addresses(update.position).next()?),
+        })
+    }
+
+    /// The update of variable `index` on a device, by `gradient`, if the rule's moments are
+    /// factored.
+    pub(crate) fn factored_on_device<'g>(
+        &self,
+        index: usize,
+        update: &PreparedUpdate,
+        gradient: Gradient<'g>,
+        not_finite: Address,
+    ) -> Option<DeviceFactoredUpdate<'g>> {
+        let variable = &self.sources.variables()[index];
+        Some(DeviceFactoredUpdate {
+            gradient,
+            clipping: self.clipping,
+            scalars: self.rule.factored_rule()?.scalars(&update.scalars),
+            weights: address_of(variable, update.buffer),
+            moments: self.device_moments(update, &variable.shape())?,
+            not_finite: Some(not_finite),
+        })
     }
 }

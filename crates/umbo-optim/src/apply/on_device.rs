@@ -22,7 +22,8 @@ use crate::rules::custom_kernels::{address_of, compute, copy_out};
 use umbo_base::error::{Result, memory};
 use umbo_device::backend::Backend;
 use umbo_kernels::launch::{
-    Address, DeviceUpdate, Gradient, TableRows, on_device, prepared_on_device,
+    Address, DeviceFactoredUpdate, DeviceUpdate, Gradient, PreparedLaunches, TableRows, on_device,
+    prepared_on_device,
 };
 use umbo_kernels::update::squares::Squares;
 use umbo_tensor::{DType, Shape, Tensor};
@@ -95,54 +96,21 @@ impl ApplyBackend for DeviceBackend {
     fn reserve_update(&self, work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
         let sources = context.sources;
         let prepared: Vec<_> = UpdateGroup::prepared(&work.items).collect();
-        // A rule of the program's works on copies, of all variables.
-        let of_program = prepared
-            .iter()
-            .filter(|(_, update)| update.scalars.step.is_none());
-        let copies =
-            of_program.map(|&(index, update)| VariableCopies::new(self.0, context, index, update));
-        let copies = copies.collect::<Result<Vec<_>>>()?;
         let operands =
             DeviceOperands::new(sources, self.0, prepared.iter().map(|(index, _)| *index))?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.0.id())?;
         let on_host = memory::filled(prepared.len(), [0; 4], "flags of an update")?;
         let first_flag = flags.place().address;
-        let written = written(context, &prepared, &copies);
-        let updates = prepared.iter().zip(&written).enumerate();
-        let updates = updates.map(|(at, (&(index, update), (weights, slots)))| DeviceUpdate {
-            gradient: operands.gradient(sources, at, index),
-            clipping: context.clipping,
-            l2: update.l2,
-            step: update.scalars.step,
-            weights: *weights,
-            slots,
-            rows: rows_of(sources, index).filter(|_| copies.is_empty()),
-            not_finite: Some(first_flag + 4 * at as u64),
-        });
-        let updates: Vec<DeviceUpdate<'_>> = updates.collect();
-        let averages: Vec<DeviceAverage> = prepared
-            .iter()
-            .filter_map(|&(index, update)| DeviceAverage::new(context, index, update))
-            .collect();
-        // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands
-        // live until the flags have arrived.
-        let launches = unsafe {
-            if copies.is_empty() {
-                prepared_on_device(self.0, |launcher| {
-                    launcher.update(&updates)?;
-                    device_average::queue(launcher, &averages)
-                })?
-            } else {
-                copy_out(self.0, &copies)?;
-                on_device(self.0, |launcher| launcher.update(&updates))?;
-                compute(
-                    self.0,
-                    context,
-                    prepared.iter().copied(),
-                    &copies,
-                    &averages,
-                )?
-            }
+        let updates = Prepared {
+            backend: self.0,
+            context,
+            updates: &prepared,
+            operands: &operands,
+            first_flag,
+        };
+        let (launches, copies) = match context.rule.factored_rule() {
+            Some(_) => (updates.by_factored_moments()?, Vec::new()),
+            None => updates.by_elements()?,
         };
         let flags = Some(NotFinite { flags, on_host });
         work.ready = Some(ReservedMemory {
@@ -234,6 +202,95 @@ impl ApplyBackend for DeviceBackend {
 
     fn give_up(&self, why: &str) {
         self.0.give_up(why);
+    }
+}
+
+/// The prepared updates of an apply, and what their kernels read and write beside weights and state.
+struct Prepared<'a> {
+    backend: &'static dyn Backend,
+    context: UpdateContext<'a>,
+    updates: &'a [(usize, &'a PreparedUpdate)],
+    operands: &'a DeviceOperands,
+    first_flag: Address,
+}
+
+impl Prepared<'_> {
+    /// The gradient of the update at a position, and its flag.
+    fn inputs(&self, at: usize, index: usize) -> (Gradient<'_>, Address) {
+        let gradient = self.operands.gradient(self.context.sources, at, index);
+        (gradient, self.first_flag + 4 * at as u64)
+    }
+
+    fn averages(&self) -> Vec<DeviceAverage> {
+        let updates = self.updates.iter();
+        let averages =
+            updates.filter_map(|&(index, update)| DeviceAverage::new(self.context, index, update));
+        averages.collect()
+    }
+
+    /// The kernels of a rule whose update of an element depends on its gradient, and perhaps on
+    /// norms; and copies of the variables, which are made if the rule is the program's.
+    fn by_elements(&self) -> Result<(PreparedLaunches, Vec<VariableCopies>)> {
+        let context = self.context;
+        let sources = context.sources;
+        // A rule of the program's works on copies, of all variables.
+        let of_program = self
+            .updates
+            .iter()
+            .filter(|(_, update)| update.scalars.step.is_none());
+        let copies = of_program
+            .map(|&(index, update)| VariableCopies::new(self.backend, context, index, update));
+        let copies = copies.collect::<Result<Vec<_>>>()?;
+        let written = written(context, self.updates, &copies);
+        let updates = self.updates.iter().zip(&written).enumerate();
+        let updates = updates.map(|(at, (&(index, update), (weights, slots)))| {
+            let (gradient, flag) = self.inputs(at, index);
+            DeviceUpdate {
+                gradient,
+                clipping: context.clipping,
+                l2: update.l2,
+                step: update.scalars.step,
+                weights: *weights,
+                slots,
+                rows: rows_of(sources, index).filter(|_| copies.is_empty()),
+                not_finite: Some(flag),
+            }
+        });
+        let updates: Vec<DeviceUpdate<'_>> = updates.collect();
+        let averages = self.averages();
+        // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands
+        // live until the flags have arrived.
+        let launches = unsafe {
+            if copies.is_empty() {
+                prepared_on_device(self.backend, |launcher| {
+                    launcher.update(&updates)?;
+                    device_average::queue(launcher, &averages)
+                })?
+            } else {
+                copy_out(self.backend, &copies)?;
+                on_device(self.backend, |launcher| launcher.update(&updates))?;
+                let updates = self.updates.iter().copied();
+                compute(self.backend, context, updates, &copies, &averages)?
+            }
+        };
+        Ok((launches, copies))
+    }
+
+    /// The kernels of a rule whose second moments are factored.
+    fn by_factored_moments(&self) -> Result<PreparedLaunches> {
+        let updates = self.updates.iter().enumerate();
+        let updates = updates.filter_map(|(at, &(index, update))| {
+            let (gradient, flag) = self.inputs(at, index);
+            self.context
+                .factored_on_device(index, update, gradient, flag)
+        });
+        let updates: Vec<DeviceFactoredUpdate<'_>> = updates.collect();
+        let averages = self.averages();
+        // SAFETY: as for updates by elements.
+        prepared_on_device(self.backend, |launcher| unsafe {
+            launcher.update_factored(&updates)?;
+            device_average::queue(launcher, &averages)
+        })
     }
 }
 

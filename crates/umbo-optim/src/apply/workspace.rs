@@ -155,7 +155,7 @@ impl ApplyWorkspace {
                 return Err(needs_rounding(variable));
             }
             check_matrix(variable, rule, sources.is_row_sparse(index))?;
-            if rule.is_for_host() && !variable.device().is_host_memory() {
+            if rule.matrix_rule().is_some() && !variable.device().is_host_memory() {
                 return Err(needs_host_memory(variable, rule));
             }
             self.items.push(UpdateGroup {

@@ -148,8 +148,8 @@ pub const FACTORED_RULES: [NamedRule; 2] = [
     }),
 ];
 
-/// The rules that update variables in host memory alone, since GPUs have no kernels for them.
-pub fn host_rules() -> impl Iterator<Item = NamedRule> {
+/// The rules without a formula for each element.
+pub fn other_rules() -> impl Iterator<Item = NamedRule> {
     MATRIX_RULES.into_iter().chain(FACTORED_RULES)
 }
 
@@ -172,7 +172,7 @@ pub fn updates_rows(name: &str) -> bool {
 
 /// The rule of this name.
 pub fn make(name: &str) -> Option<Box<dyn UpdateRule>> {
-    let mut named = RULES.into_iter().chain(host_rules());
+    let mut named = RULES.into_iter().chain(other_rules());
     let named = named.find(|rule| rule.name == name)?;
     Some((named.make)())
 }

@@ -278,8 +278,8 @@ pub trait UpdateRule: Send + Sync + Debug {
         self.measured(scalars, scalars.sums(pass))
     }
 
-    /// How the rule makes the step of a whole matrix, if it is for matrices alone. The pass of such
-    /// a rule has the step as a further slot behind its own.
+    /// How the rule makes the step of a whole matrix, if it is for matrices alone, which it updates
+    /// in host memory. The pass of such a rule has the step as a further slot behind its own.
     fn matrix_rule(&self) -> Option<&MatrixRule> {
         None
     }
@@ -287,11 +287,6 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// The numbers of a rule whose second moments are factored, if they are.
     fn factored_rule(&self) -> Option<&FactoredRule> {
         None
-    }
-
-    /// Whether the rule updates variables in host memory alone.
-    fn is_for_host(&self) -> bool {
-        self.matrix_rule().is_some() || self.factored_rule().is_some()
     }
 
     /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does
@@ -362,9 +357,9 @@ impl FactoredRule {
         let update = running[0];
         FactoredScalars {
             share: update.powf(self.beta2_decay),
-            epsilon: self.epsilon1,
-            least_size: self.epsilon2,
-            threshold: self.clip_threshold,
+            epsilon1: self.epsilon1,
+            epsilon2: self.epsilon2,
+            clip_threshold: self.clip_threshold,
             rate: rates.learning_rate.min(1.0 / update.sqrt()),
             kept: WeightDecay::Decoupled.kept(rates),
         }

@@ -466,15 +466,26 @@ impl Variables {
     /// if it has them.
     pub(crate) fn factors(&self, position: usize) -> Option<[&SpanMut<'_>; 2]> {
         let slots = &self.slots[position * self.list.len()..];
-        let dimensions = self.states[position].variable.shape().len();
-        let find = |extent: SlotExtent| {
-            let index = self.list.iter().position(|slot| slot.extent == extent)?;
-            Some(&slots[index])
-        };
+        let both = self.factor_indices(position)?;
+        Some(both.map(|index| &slots[index]))
+    }
+
+    /// The addresses of the same, of a variable that a GPU holds.
+    pub(crate) fn factor_addresses(&self, position: usize) -> Option<[u64; 2]> {
+        let slots = &self.states[position].slots;
+        let both = self.factor_indices(position)?;
+        Some(both.map(|index| slots[index].place().address))
+    }
+
+    /// The indices of the moments of rows and of columns of the variable at `position`, if it has
+    /// them.
+    fn factor_indices(&self, position: usize) -> Option<[usize; 2]> {
+        let find = |extent| self.list.iter().position(|slot| slot.extent == extent);
         let both = [
             find(SlotExtent::RowsOfMatrices)?,
             find(SlotExtent::ColumnsOfMatrices)?,
         ];
+        let dimensions = self.states[position].variable.shape().len();
         (dimensions >= 2).then_some(both)
     }
 

@@ -91,10 +91,11 @@ template <class T> struct Treatment {
 };
 static_assert(sizeof(Treatment<float>) == 88 && sizeof(Treatment<double>) == 144, "as in Rust");
 
-// Adds N elements of each of R contributions, every STEP-th from `first` on, times its factor to the sums, in replica
+// Adds N elements of each of R contributions, every `step`-th from `first` on, times its factor to the sums, in replica
 // order. All are asked for before the first is used, which hides the time that memory takes.
-template <class G, int N, int STEP, int R>
-DEVICE void add_contributions(GLOBAL const Contribution *contributions, u64 first, double (&sums)[N]) {
+template <class G, int N, int R>
+DEVICE void add_contributions(GLOBAL const Contribution *contributions, u64 first, u64 step,
+                              double (&sums)[N]) {
     typename G::Stored elements[R][N];
     UNROLL
     for (int replica = 0; replica < R; replica++) {
@@ -102,7 +103,7 @@ DEVICE void add_contributions(GLOBAL const Contribution *contributions, u64 firs
             reading<typename G::Stored>(contributions[replica].gradient) + first;
         UNROLL
         for (int i = 0; i < N; i++) {
-            elements[replica][i] = data[i * STEP];
+            elements[replica][i] = data[i * step];
         }
     }
     UNROLL
@@ -120,22 +121,24 @@ enum { DTYPE_FLOAT16 = 1, DTYPE_BFLOAT16 = 2, DTYPE_FLOAT32 = 3, DTYPE_FLOAT64 =
 // The types that the contributions to a variable of this type can have.
 template <class T> struct Gradient;
 template <> struct Gradient<float> {
-    template <int N, int STEP, int R>
-    DEVICE void contributions(u32 dtype, GLOBAL const Contribution *of, u64 first, double (&sums)[N]) {
+    template <int N, int R>
+    DEVICE void contributions(u32 dtype, GLOBAL const Contribution *of, u64 first, u64 step,
+                              double (&sums)[N]) {
         // This branch is the same for all threads of a block.
         if (dtype == DTYPE_FLOAT32) {
-            add_contributions<F32, N, STEP, R>(of, first, sums);
+            add_contributions<F32, N, R>(of, first, step, sums);
         } else if (dtype == DTYPE_BFLOAT16) {
-            add_contributions<BF16, N, STEP, R>(of, first, sums);
+            add_contributions<BF16, N, R>(of, first, step, sums);
         } else {
-            add_contributions<F16, N, STEP, R>(of, first, sums);
+            add_contributions<F16, N, R>(of, first, step, sums);
         }
     }
 };
 template <> struct Gradient<double> {
-    template <int N, int STEP, int R>
-    DEVICE void contributions(u32, GLOBAL const Contribution *of, u64 first, double (&sums)[N]) {
-        add_contributions<F64, N, STEP, R>(of, first, sums);
+    template <int N, int R>
+    DEVICE void contributions(u32, GLOBAL const Contribution *of, u64 first, u64 step,
+                              double (&sums)[N]) {
+        add_contributions<F64, N, R>(of, first, step, sums);
     }
 };
 
@@ -157,8 +160,14 @@ template <class T, bool ROWS = false> struct Source {
 
     // N elements of the gradient, every STEP-th from `first` on.
     template <int N, int STEP> DEVICE_MEMBER void make(u64 first, Real<T> (&gradient)[N]) const {
+        make_every<N>(first, STEP, gradient);
+    }
+
+    // N elements of the gradient, every `step`-th from `first` on.
+    template <int N>
+    DEVICE_MEMBER void make_every(u64 first, u64 step, Real<T> (&gradient)[N]) const {
         double sums[N];
-        sum<N, STEP>(first, sums);
+        sum<N>(first, step, sums);
         scale<N>(sums, gradient);
         Real<T> one = {treatment->first_factor}, two = {treatment->second_factor};
         Real<T> limit = {treatment->limit};
@@ -168,23 +177,25 @@ template <class T, bool ROWS = false> struct Source {
         }
     }
 
-    template <int N, int STEP> DEVICE_MEMBER void sum(u64 first, double (&sums)[N]) const {
+    template <int N> DEVICE_MEMBER void sum(u64 first, u64 step, double (&sums)[N]) const {
         const double *accumulated = variable->accumulated;
         UNROLL
         for (int i = 0; i < N; i++) {
             // A number plus -0 is the number itself; -0 plus -0 is -0.
             sums[i] =
-                ROWS || accumulated ? reading<double>(accumulated)[first + i * STEP] : -0.0;
+                ROWS || accumulated ? reading<double>(accumulated)[first + i * step] : -0.0;
         }
         u32 dtype = variable->gradient_dtype;
         u32 replica = 0;
         NO_UNROLL
         for (; !ROWS && replica + 2 <= count; replica += 2) {
-            Gradient<T>::template contributions<N, STEP, 2>(dtype, contributions + replica, first, sums);
+            Gradient<T>::template contributions<N, 2>(dtype, contributions + replica, first,
+                                                        step, sums);
         }
         NO_UNROLL
         for (; !ROWS && replica + 1 <= count; replica += 1) {
-            Gradient<T>::template contributions<N, STEP, 1>(dtype, contributions + replica, first, sums);
+            Gradient<T>::template contributions<N, 1>(dtype, contributions + replica, first,
+                                                        step, sums);
         }
     }
 

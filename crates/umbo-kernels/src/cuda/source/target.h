@@ -96,10 +96,12 @@ DEVICE double root(double a) { return __builtin_sqrt(a); }
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_16 _Pragma("unroll 16")
 #else
 #define UNROLL
 #define NO_UNROLL
 #define UNROLL_4
+#define UNROLL_16
 #endif
 
 #define KERNEL KERNEL_WITH(1)

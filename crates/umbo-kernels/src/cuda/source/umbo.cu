@@ -4,4 +4,5 @@
 #include "replicas.cuh"
 #include "update.cuh"
 #include "measure.cuh"
+#include "factored.cuh"
 #include "row_copies.cuh"

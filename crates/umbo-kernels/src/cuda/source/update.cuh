@@ -171,7 +171,7 @@ template <class T> struct Accumulating {
 
     template <int N> DEVICE_MEMBER void run(u64 first) const {
         double sums[N];
-        source.template sum<N, THREADS>(first, sums);
+        source.template sum<N>(first, THREADS, sums);
         UNROLL
         for (int i = 0; i < N; i++) {
             writing<double>(source.variable->weights)[first + i * THREADS] = sums[i];
