@@ -109,7 +109,7 @@ pub fn keeps_eight_bits(rule: &str) -> bool {
 
 /// Whether new weights of a rule can be rounded.
 pub fn rounds(name: &str) -> bool {
-    rule(name).is_elementwise()
+    rule(name).rounds()
 }
 
 pub struct Scene {

@@ -79,7 +79,8 @@ fn changed_rows_have_the_bits_of_cpus() {
         return;
     };
     registry::REGISTRY.ensure_logical_cpus(2).unwrap();
-    for (number, rule) in catalogue::NAMES.into_iter().enumerate() {
+    let factored = catalogue::FACTORED_RULES.iter().map(|rule| rule.name);
+    for (number, rule) in catalogue::NAMES.into_iter().chain(factored).enumerate() {
         let averages = number % 2 == 0;
         let expected = trained(rule, averages, ON_CPUS);
         for (seed, place) in PLACES.into_iter().enumerate() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use umbo_core::device::DeviceId;
 use umbo_core::optimizer::GradientMode::Overwrite;
 use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::optimizer::rules::catalogue::FACTORED_RULES;
 use umbo_core::optimizer::state::saved::{OptimizerState, VariableState};
 use umbo_core::optimizer::{
     ApplyAction, ApplyReport, Averaging, Gradients, GradientsOptions, LossScaling, NonFinite,
@@ -300,11 +301,13 @@ impl Subject {
 /// for one apply holds for the next only if it is still true.
 #[test]
 fn neighbours_part_and_meet_again() {
-    let drawn = pairwise(&[RULES.len(), 3, DTYPES.len(), 2, AVERAGES.len()]);
+    let factored = FACTORED_RULES.iter().map(|rule| rule.name);
+    let rules: Vec<&str> = RULES.into_iter().chain(factored).collect();
+    let drawn = pairwise(&[rules.len(), 3, DTYPES.len(), 2, AVERAGES.len()]);
     assert!((20..200).contains(&drawn.len()), "{}", drawn.len());
     for (seed, choice) in (1..).zip(drawn) {
         let making: Making = (
-            RULES[choice[0]],
+            rules[choice[0]],
             1 + choice[1],
             DTYPES[choice[2]],
             1 + choice[3] as u64,

@@ -58,6 +58,8 @@ impl Draws {
 /// The numbers of a variable: its weights and slots, row by row, and how far it is.
 #[derive(Clone, Debug, PartialEq)]
 struct Model {
+    /// The shape of a row, and how many elements it has.
+    row: Vec<usize>,
     width: usize,
     weights: Vec<u32>,
     /// With their names; none before the first update.
@@ -73,10 +75,21 @@ impl Model {
             Some((slot.name.to_string(), bits(&read(&state))))
         };
         Model {
-            width: variable.shape()[1],
+            row: variable.shape()[1..].to_vec(),
+            width: variable.shape()[1..].iter().product(),
             weights: bits(&floats_of(committed(variable))),
             slots: slots.iter().filter_map(state).collect(),
             progress: optimizer.variable_progress(variable).unwrap(),
+        }
+    }
+
+    /// How many numbers of a factor of the moments a row has; none if all rows share them.
+    fn factor(&self, name: &str) -> Option<usize> {
+        match (self.row.len(), name) {
+            (1, "v_row") => Some(1),
+            (1, _) => None,
+            (dimensions, "v_row") => Some(self.row[..dimensions - 1].iter().product()),
+            (dimensions, _) => Some(self.width / self.row[dimensions - 2]),
         }
     }
 
@@ -95,13 +108,17 @@ impl Model {
             let initial = |count| vec![(slot.initial as f32).to_bits(); count];
             let changed = match &**name {
                 "average" => rows(from, width, bits(appended)),
-                "v_row" => rows(from, 1, initial(appended.len() / width)),
-                "v_column" => from.clone(),
+                // A row is one of the matrix, or is matrices.
+                "v_row" | "v_column" => match self.factor(name) {
+                    None => from.clone(),
+                    Some(each) => rows(from, each, initial(appended.len() / width * each)),
+                },
                 _ => rows(from, width, initial(appended.len())),
             };
             (name.clone(), changed)
         };
         Model {
+            row: self.row.clone(),
             width,
             weights: rows(&self.weights, width, bits(appended)),
             slots: self.slots.iter().map(of_slot).collect(),
@@ -120,13 +137,14 @@ struct Training {
     step: u64,
 }
 
-fn tensor(values: &[f32], width: usize) -> Tensor {
-    tensor_of(DType::Float32, values, width)
+fn tensor(values: &[f32], row: &[usize]) -> Tensor {
+    tensor_of(DType::Float32, values, row)
 }
 
-/// These numbers, in the type.
-fn tensor_of(dtype: DType, values: &[f32], width: usize) -> Tensor {
-    let shape = Shape::new(&[values.len() / width, width]).unwrap();
+/// These numbers, in the type, in rows of a shape.
+fn tensor_of(dtype: DType, values: &[f32], row: &[usize]) -> Tensor {
+    let rows = values.len() / row.iter().product::<usize>();
+    let shape = Shape::new(&[&[rows], row].concat()).unwrap();
     let tensor = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
     write_floats(&tensor, values);
     tensor
@@ -159,14 +177,26 @@ impl Training {
             .chain(catalogue::other_rules().map(|rule| rule.name))
             .collect();
         let rule = rules[draws.below(rules.len())];
-        let width = 1 + draws.below(5);
+        let row: &[usize] = match self::rule(rule).matrix_rule() {
+            None => [
+                &[2, 3][..],
+                &[3, 1],
+                &[2, 1, 3],
+                &[1],
+                &[2],
+                &[3],
+                &[4],
+                &[5],
+            ][draws.below(8)],
+            Some(_) => &[[1], [2], [3], [4], [5]][draws.below(5)],
+        };
         let rows = draws.below(12);
         let group = VariableGroup {
             learning_rate_factor: 0.5,
             weight_decay: Some(0.125),
             frozen: false,
         };
-        let rounds = self::rule(rule).is_elementwise() && draws.below(3) == 0;
+        let rounds = self::rule(rule).rounds() && draws.below(3) == 0;
         let average = AVERAGES[draws.below(AVERAGES.len())];
         let settings = Settings {
             averaging: average.filter(|_| !rounds),
@@ -182,12 +212,8 @@ impl Training {
             dtype: dtypes[draws.below(dtypes.len())],
             runs: 1 + draws.below(2) as u64,
         };
-        let values = kind.weights(draws, rows * width);
-        Training::new(
-            strategy,
-            kind,
-            &tensor_of(kind.of_weights(), &values, width),
-        )
+        let values = kind.weights(draws, rows * row.iter().product::<usize>());
+        Training::new(strategy, kind, &tensor_of(kind.of_weights(), &values, row))
     }
 
     fn new(strategy: &Strategy, kind: Kind, values: &Tensor) -> Training {
@@ -219,16 +245,16 @@ impl Training {
     /// Another training, of a new variable, that was given what the model has.
     fn twin(&self, model: &Model) -> Training {
         let dtype = self.kind.of_weights();
-        let values = tensor_of(dtype, &floats(&model.weights), model.width);
+        let values = tensor_of(dtype, &floats(&model.weights), &model.row);
         let twin = Training::new(&self.strategy, self.kind, &values);
         for (name, state) in &model.slots {
             let values = floats(state);
             let state = match &**name {
                 "v_row" | "v_column" => {
-                    let shape = Shape::new(&[values.len()]).unwrap();
-                    Tensor::from_slice(&values, shape, DeviceId::HOST).unwrap()
+                    let there = self.optimizer.state(&self.variable, name).unwrap();
+                    Tensor::from_slice(&values, there.shape(), DeviceId::HOST).unwrap()
                 }
-                _ => tensor(&values, model.width),
+                _ => tensor(&values, &model.row),
             };
             twin.optimizer
                 .set_state(&twin.variable, name, &state)
@@ -249,7 +275,7 @@ impl Training {
     /// A run of two replicas.
     fn run(&mut self, draws: &mut Draws) {
         self.step += 1;
-        let width = self.variable.shape()[1];
+        let width = self.variable.shape()[1..].iter().product::<usize>();
         for replica in 0..2 {
             if self.kind.is_by_rows {
                 let named = draws.some(self.rows());
@@ -313,7 +339,7 @@ impl Training {
         assert!(beyond.contains("kept_rows[0]"), "{beyond}");
         let more = wrong(KeptRows::First(rows as usize + 1), None).map(drop);
         assert!(refusal(more, Status::InvalidArgument).contains("kept_count"));
-        let wide = tensor(&[0.0; 6], 6);
+        let wide = tensor(&[0.0; 6], &[6]);
         let wide = wrong(KeptRows::First(0), Some(&wide)).map(drop);
         assert!(refusal(wide, Status::InvalidArgument).contains("appended"));
         if rows > 0 {
@@ -361,7 +387,7 @@ impl Kind {
     /// Numbers that are exact as weights.
     fn weights(&self, draws: &mut Draws, count: usize) -> Vec<f32> {
         let values = draws.floats(count);
-        floats_of(&tensor_of(self.of_weights(), &values, 1))
+        floats_of(&tensor_of(self.of_weights(), &values, &[1]))
     }
 
     fn gradients(&self, strategy: &Strategy, variable: &Variable) -> Result<Arc<Gradients>> {
@@ -407,7 +433,7 @@ fn sequence(strategy: &Strategy, seed: u64) {
                 }
                 let rows = draws.below(4);
                 let appended = training.kind.weights(draws, rows * model.width);
-                let added = tensor_of(training.kind.of_weights(), &appended, model.width);
+                let added = tensor_of(training.kind.of_weights(), &appended, &model.row);
                 let expected = model.changed(&training.optimizer, &kept, &appended);
                 let how = match drawn {
                     3 => KeptRows::First(kept.len()),

@@ -313,7 +313,7 @@ fn every_rule_divided_comes_to_the_bits_of_one_process() {
             (make, plan)
         })
     });
-    let rounded = rules().filter(|make| make().is_elementwise());
+    let rounded = rules().filter(|make| make().rounds());
     let rounded = rounded.flat_map(|make| {
         plans().into_iter().enumerate().map(move |(at, mut plan)| {
             plan.settings.averaging = None;

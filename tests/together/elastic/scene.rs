@@ -87,9 +87,11 @@ pub fn plans() -> Vec<Plan> {
         let codes = is_on(3) && on_hosts;
         let fits = |name: &&&str| {
             let rule = catalogue::make(name).unwrap();
-            (!rounds || rule.is_elementwise()) && (!codes || rule.code_maps().is_some())
+            (!rounds || rule.rounds()) && (!codes || rule.code_maps().is_some())
         };
-        let rules: Vec<&&str> = catalogue::NAMES.iter().filter(fits).collect();
+        let factored = catalogue::FACTORED_RULES.iter().map(|rule| &rule.name);
+        let rules = catalogue::NAMES.iter().chain(factored);
+        let rules: Vec<&&str> = rules.filter(fits).collect();
         let scaling = [None, Some(LossScaling::Fixed(8.0)), Some(DYNAMIC)][choice[1]];
         let settings = Settings {
             loss_scaling: scaling,

@@ -26,6 +26,15 @@ impl Buffer {
     }
 }
 
+/// The slots of float32 of a tile, the first elements of which are at `start`.
+fn slots_from(rows: &TileRows<'_>, start: usize) -> [*mut u8; MOST_SLOTS] {
+    let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
+    for (slot, first) in slots.iter_mut().zip(rows.slots) {
+        *slot = first.wrapping_add(start * size_of::<f32>());
+    }
+    slots
+}
+
 impl UpdatePass<'_> {
     /// Calls `update` with each tile, in float32. Ranges of coded states begin at multiples of
     /// [`STATE_BLOCK`], except those of trials, which code nothing.
@@ -36,10 +45,7 @@ impl UpdatePass<'_> {
                 match self.eight_bit {
                     Some(states) => self.with_states(rows, start, states, &mut *update),
                     None => {
-                        let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
-                        for (slot, first) in slots.iter_mut().zip(rows.slots) {
-                            *slot = first.wrapping_add(start * size_of::<f32>());
-                        }
+                        let slots = slots_from(rows, start);
                         let slots = &slots[..rows.slots.len()];
                         self.with_weights(rows, start, slots, &mut *update);
                     }
@@ -84,6 +90,48 @@ impl UpdatePass<'_> {
         }
     }
 
+    /// Calls `read` with each tile, whose weights are widened and stay as they are.
+    pub(super) fn read_widened(&self, read: &mut dyn FnMut(&Tile<'_>)) {
+        self.run_tile_rows(&mut |rows| {
+            for start in rows.places() {
+                let mut buffer = Buffer::NEW;
+                let slots = slots_from(rows, start);
+                let slots = &slots[..rows.slots.len()];
+                read(&self.widened(rows, start, slots, &mut buffer));
+            }
+        });
+    }
+
+    /// One tile, whose weights are widened into `buffer`, if they are rounded.
+    fn widened<'t>(
+        &self,
+        rows: &TileRows<'_>,
+        start: usize,
+        slots: &'t [*mut u8],
+        buffer: &'t mut Buffer,
+    ) -> Tile<'t> {
+        let kept = self.weights().data();
+        let mut tile = Tile {
+            dtype: DType::Float32,
+            start: self.first + start,
+            elements: rows.columns.len(),
+            weights: kept.wrapping_add(start * size_of::<f32>()),
+            gradient: rows.gradient,
+            slots,
+        };
+        if self.rounding.is_some() {
+            let to = buffer.floats();
+            tile.weights = to.cast();
+            let widen = Widen {
+                from: kept.cast::<bf16>().wrapping_add(start),
+                to,
+                elements: tile.elements,
+            };
+            dispatch(self.instructions(), widen);
+        }
+        tile
+    }
+
     /// Updates one tile, whose weights are widened before and rounded afterwards, if they are.
     fn with_weights(
         &self,
@@ -93,30 +141,15 @@ impl UpdatePass<'_> {
         update: &mut dyn FnMut(&Tile<'_>),
     ) {
         let mut buffer = Buffer::NEW;
-        let elements = rows.columns.len();
-        let kept = self.weights().data();
-        let mut tile = Tile {
-            dtype: DType::Float32,
-            start: self.first + start,
-            elements,
-            weights: kept.wrapping_add(start * size_of::<f32>()),
-            gradient: rows.gradient,
-            slots,
-        };
-        let range = tile.start..tile.start + elements;
-        let kept = kept.cast::<bf16>().wrapping_add(start);
+        let tile = self.widened(rows, start, slots, &mut buffer);
+        let range = tile.start..tile.start + tile.elements;
+        let kept = self.weights().data().cast::<bf16>().wrapping_add(start);
         if self.rounding.is_some() {
-            let to = buffer.floats();
-            tile.weights = to.cast();
-            let widen = Widen {
-                from: kept,
-                to,
-                elements,
-            };
-            dispatch(self.instructions(), widen);
+            let gradient = rows.gradient.cast_mut().cast::<f32>();
+            let weights = tile.weights.cast_const().cast();
             // SAFETY: the gradient of the tile was just written to memory of this pass, and its
             // weights to the buffer.
-            unsafe { self.add_l2(rows.gradient.cast_mut().cast(), to, elements) };
+            unsafe { self.add_l2(gradient, weights, tile.elements) };
         }
         if let Some((to, first)) = self.trial {
             // SAFETY: the tile is of this pass, which alone writes the new weights of its

@@ -18,6 +18,7 @@ use crate::dtype::DType;
 use crate::float::real::{Real, for_real};
 use crate::instruction_set::dispatch;
 use crate::update::pass::UpdatePass;
+use crate::update::tiles::Tile;
 use crate::view::SpanMut;
 use umbo_executor::workers;
 
@@ -261,6 +262,15 @@ impl MomentsCall<'_> {
         }
     }
 
+    /// Calls `read` with the tiles of some elements, whose weights have the type of the moments.
+    fn read_tiles(&self, elements: Range<usize>, read: &mut dyn FnMut(&Tile<'_>)) {
+        let pass = self.pass.only_reading(elements);
+        match pass.rounding {
+            None => pass.run_tiles(read),
+            Some(_) => pass.read_widened(read),
+        }
+    }
+
     /// The first sums of all blocks, added up.
     fn total(&self) -> f64 {
         // SAFETY: no worker is at a block now.
@@ -281,7 +291,7 @@ impl MomentsCall<'_> {
         *of_weights = 0.0;
         columns.fill(0.0);
         let mut row = 0.0;
-        self.pass.only_reading(range).run_tiles(&mut |tile| {
+        self.read_tiles(range, &mut |tile| {
             // SAFETY: the caller's promise.
             let kept = unsafe { TileMoments::of(self.moments, self.means, tile) };
             dispatch(
@@ -360,7 +370,7 @@ impl MomentsCall<'_> {
         // SAFETY: the caller's promise.
         let of_steps = unsafe { &mut self.sums_of(block)[0] };
         *of_steps = 0.0;
-        self.pass.only_reading(range).run_tiles(&mut |tile| {
+        self.read_tiles(range, &mut |tile| {
             // SAFETY: the caller's promise, and the means are written.
             let kept = unsafe { TileMoments::of(self.moments, self.means, tile) };
             let floor = T::from_f64(floor);
@@ -382,16 +392,22 @@ impl FactoredStep {
     /// # Safety
     /// Nobody writes moments and means during the call.
     pub unsafe fn run(&self, pass: &UpdatePass<'_>, moments: &Moments<'_>, means: &SpanMut<'_>) {
-        for_real!(pass.dtype(), T => pass.run_tiles(&mut |tile| {
-            let step = TakeSteps::<T> {
-                tile,
-                // SAFETY: the caller's promise.
-                kept: unsafe { TileMoments::of(moments, means, tile) },
-                floor: T::from_f64(self.floor),
-                factor: T::from_f64(self.kept),
-                rate: T::from_f64(self.rate),
+        for_real!(pass.dtype(), T => {
+            let update: &mut dyn FnMut(&Tile<'_>) = &mut |tile| {
+                let step = TakeSteps::<T> {
+                    tile,
+                    // SAFETY: the caller's promise.
+                    kept: unsafe { TileMoments::of(moments, means, tile) },
+                    floor: T::from_f64(self.floor),
+                    factor: T::from_f64(self.kept),
+                    rate: T::from_f64(self.rate),
+                };
+                dispatch(pass.instructions(), step);
             };
-            dispatch(pass.instructions(), step);
-        }));
+            match pass.rounding {
+                None => pass.run_tiles(update),
+                Some(_) => pass.run_buffered(update),
+            }
+        });
     }
 }

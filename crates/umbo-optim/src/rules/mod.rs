@@ -259,10 +259,14 @@ pub trait UpdateRule: Send + Sync + Debug {
         false
     }
 
-    /// Whether the update of an element depends only on its value, and not on its position. Only
-    /// such rules update bfloat16 weights.
+    /// Whether the update of an element depends only on its value, and not on its position.
     fn is_elementwise(&self) -> bool {
         !self.measures() && self.matrix_rule().is_none()
+    }
+
+    /// Whether the rule updates bfloat16 weights, whose new values are rounded.
+    fn rounds(&self) -> bool {
+        self.is_elementwise() || self.factored_rule().is_some()
     }
 
     /// Fills in the scalars that depend on the measured norms. Cannot fail.

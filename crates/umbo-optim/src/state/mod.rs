@@ -203,15 +203,20 @@ impl Optimizer {
         Ok(())
     }
 
+    /// Whether it keeps the states of `variable` in 8 bits.
+    pub fn keeps_eight_bits(&self, variable: &Variable) -> bool {
+        self.lock().variables.list().codes(variable)
+    }
+
     /// Fails if the rule cannot update weights that are rounded.
     fn check_rounding(&self, settings: &Settings) -> Result<()> {
-        if settings.stochastic_rounding.is_none() || self.rule.is_elementwise() {
+        if settings.stochastic_rounding.is_none() || self.rule.rounds() {
             return Ok(());
         }
         Err(invalid!(
             "stochastic_rounding",
-            "1; lamb, lars, muon, adafactor and rules of the program's own update float32 and \
-             float64 weights alone, and the rule of this optimizer is {:?}",
+            "1; lamb, lars, muon and rules of the program's own update float32 and float64 weights \
+             alone, and the rule of this optimizer is {:?}",
             self.rule
         ))
     }
@@ -249,6 +254,13 @@ impl Optimizer {
     /// Fails if the optimizer cannot keep states of these bits, or keeps others already.
     fn check_coded(&self, variables: &Variables, bits: StateBits) -> Result<()> {
         let is_coded = bits == StateBits::Eight;
+        if is_coded && self.rule.factored_rule().is_some() {
+            return Err(invalid!(
+                "state_bits",
+                "8; adafactor keeps a number for each row and column of a matrix, so that fewer \
+                 bits save nothing. Leave state_bits unset"
+            ));
+        }
         if is_coded && self.rule.code_maps().is_none() {
             return Err(invalid!(
                 "state_bits",
