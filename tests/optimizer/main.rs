@@ -8,6 +8,7 @@ mod contract;
 mod copies;
 mod eight_bit;
 mod factored;
+mod factored_crossings;
 mod failures;
 mod features;
 #[path = "../fresh/mod.rs"]

@@ -155,11 +155,11 @@ impl<G: GradientElement, T: Real> GradientTile<'_, G, T> {
     fn look_up(&self, first: usize, terms: &mut [Term<G>]) {
         let bytes = self.columns.len() * size_of::<G>();
         for (entry, term) in terms.iter_mut().enumerate() {
-            if let Some((factor, row)) = self.sums.fresh_term::<G>(first + entry) {
-                let row = row.wrapping_add(self.columns.start);
-                prefetch(row.cast(), bytes);
-                *term = (factor, row);
-            }
+            let found = self.sums.fresh_term::<G>(first + entry);
+            let (factor, row) = found.expect("sums without earlier runs have fresh entries alone");
+            let row = row.wrapping_add(self.columns.start);
+            prefetch(row.cast(), bytes);
+            *term = (factor, row);
         }
     }
 

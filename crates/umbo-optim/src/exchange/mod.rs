@@ -140,7 +140,7 @@ impl<'a> Exchange<'a> {
         let are_alike = collective.numbers().all(|[_, of_rank]| of_rank == hash);
         let participation = match are_alike {
             true => Participation::alike(&participation, ranks.size())?,
-            false => Participation::read(&collective.all_gather(&participation)?)?,
+            false => Participation::read(collective.all_gather(&participation)?.iter())?,
         };
         let are_sharded = variables
             .iter()

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::apply::sources::GradientSources;
 use crate::gradients::contributions::Contributions;
 use umbo_base::error::Result;
-use umbo_strategy::ranks::Gathered;
 use umbo_strategy::ranks::wire::{Reader, Writer};
 
 /// The variables to which each replica of all ranks contributed.
@@ -145,10 +144,10 @@ impl Participation {
         Ok(to.done())
     }
 
-    /// Decodes the participation of all ranks.
-    pub fn read(participation: &Gathered) -> Result<Participation> {
+    /// Decodes the participation of all ranks, in rank order.
+    pub fn read<'b>(of_ranks: impl Iterator<Item = &'b [u8]>) -> Result<Participation> {
         let read = |(rank, bytes)| RankParticipation::read(rank, bytes).map(Arc::new);
-        let ranks = participation.iter().enumerate().map(read);
+        let ranks = of_ranks.enumerate().map(read);
         let ranks = ranks.collect::<Result<Arc<[Arc<RankParticipation>]>>>()?;
         let differs = |rank: &usize| *rank == 0 || !ranks[*rank].writes_like(&ranks[*rank - 1]);
         let differing = (0..ranks.len()).filter(differs).collect();
@@ -171,7 +170,7 @@ impl Participation {
 
     /// The participation of ranks, without those that contributed to the same variables as the rank
     /// before them.
-    pub fn that_differ(&self) -> impl Iterator<Item = &RankParticipation> {
+    pub fn distinct(&self) -> impl Iterator<Item = &RankParticipation> {
         self.differing.iter().map(|&rank| &*self.ranks[rank])
     }
 
@@ -184,6 +183,80 @@ impl Participation {
 
     /// Whether any replica has contributed to variable `index`.
     pub fn has_variable(&self, index: usize) -> bool {
-        self.that_differ().any(|rank| rank.wrote(index))
+        self.distinct().any(|rank| rank.wrote(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rank that has accumulated `before`, with the weight of each replica and the variables that
+    /// it wrote.
+    fn encoded(before: (f64, &[usize]), replicas: &[(f64, &[usize])], variables: usize) -> Vec<u8> {
+        let mut to = Writer::default();
+        let bits = |to: &mut Writer, wrote: &[usize]| {
+            Bits::write(to, variables, |index| wrote.contains(&index)).unwrap();
+        };
+        to.float(before.0).unwrap();
+        bits(&mut to, before.1);
+        to.number(replicas.len() as u64).unwrap();
+        for (weight, wrote) in replicas {
+            to.float(*weight).unwrap();
+            bits(&mut to, wrote);
+        }
+        to.done()
+    }
+
+    /// All that an exchange asks of a participation.
+    fn answers(given: &Participation, variables: usize) -> String {
+        let of_rank = |rank: &RankParticipation| {
+            let wrote: Vec<bool> = (0..variables).map(|index| rank.wrote(index)).collect();
+            let writers: Vec<Vec<f64>> = (0..variables)
+                .map(|index| rank.writers(index).map(|replica| replica.weight).collect())
+                .collect();
+            format!("{wrote:?} {writers:?}")
+        };
+        let ranks: Vec<String> = given.ranks().iter().map(|rank| of_rank(rank)).collect();
+        let distinct: Vec<String> = given.distinct().map(of_rank).collect();
+        let has: Vec<bool> = (0..variables).map(|index| given.has_variable(index)).collect();
+        format!("{ranks:?} {distinct:?} {has:?} {:?}", given.total_weight())
+    }
+
+    #[test]
+    fn ranks_that_sent_the_same_are_read_as_alike() {
+        let variables = 70;
+        let cases: [((f64, &[usize]), &[(f64, &[usize])]); 5] = [
+            ((0.0, &[]), &[]),
+            ((0.0, &[]), &[(3.0, &[0, 69]), (2.5, &[64])]),
+            ((0.1, &[5]), &[(0.3, &[0, 1, 2]), (0.0, &[3])]),
+            ((0.7, &[63, 64]), &[(0.0, &[1])]),
+            ((0.0, &[]), &[(0.1, &[]); 3]),
+        ];
+        for (before, replicas) in cases {
+            let bytes = encoded(before, replicas, variables);
+            for ranks in [1, 2, 3, 100] {
+                let alike = Participation::alike(&bytes, ranks).unwrap();
+                let read = Participation::read(iter::repeat_n(&bytes[..], ranks)).unwrap();
+                let all = [&alike, &read].map(|given| answers(given, variables));
+                assert_eq!(all[0], all[1], "{ranks} ranks of {before:?} {replicas:?}");
+                assert_eq!((alike.ranks().len(), alike.distinct().count()), (ranks, 1));
+            }
+        }
+    }
+
+    /// A rank that differs from its neighbours only by its weights is none of the distinct ones.
+    #[test]
+    fn distinct_ranks_are_those_that_wrote_other_variables() {
+        let one = encoded((0.0, &[]), &[(1.0, &[0])], 3);
+        let heavy = encoded((0.0, &[]), &[(2.0, &[0])], 3);
+        let other = encoded((0.0, &[]), &[(1.0, &[2])], 3);
+        let none = encoded((0.0, &[]), &[(0.0, &[2])], 3);
+        let all = [&one, &heavy, &other, &other, &none, &one];
+        let read = Participation::read(all.into_iter().map(|bytes| &bytes[..])).unwrap();
+        assert_eq!(*read.differing, [0, 2, 4, 5]);
+        assert_eq!(read.total_weight(), 6.0);
+        let wrote: Vec<bool> = (0..3).map(|index| read.has_variable(index)).collect();
+        assert_eq!(wrote, [true, false, true]);
     }
 }

@@ -162,7 +162,7 @@ impl Shards {
         let items: Vec<ShardedVariable> = items.collect();
         let bytes = |item: &ShardedVariable| {
             let sent = participation
-                .that_differ()
+                .distinct()
                 .map(|from| item.sent_by(from) * item.wire_size());
             size * sent.max().unwrap_or(0).max(item.dtype.size())
         };

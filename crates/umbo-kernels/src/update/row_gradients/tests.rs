@@ -189,11 +189,21 @@ fn gradients_are_those_of_written_sums() {
         for width in [16, 50, TILE + 33] {
             compare::<f32, f32>(width, factors, &entries(60));
         }
-        for count in [3, 1 + 3 * MOST_TERMS] {
+        for count in [
+            3,
+            MOST_TERMS - 1,
+            MOST_TERMS,
+            MOST_TERMS + 1,
+            1 + 3 * MOST_TERMS,
+        ] {
             compare::<f32, f32>(20, factors, &entries(count));
             compare::<bf16, f32>(20, factors, &entries(count));
             compare::<f16, f32>(20, factors, &entries(count));
             compare::<f64, f64>(20, factors, &entries(count));
+        }
+        // A row has all entries that are looked up together, or one too many.
+        for count in [MOST_TERMS, MOST_TERMS + 1] {
+            compare::<f32, f32>(20, factors, &vec![3; count]);
         }
     }
 }
