@@ -10,9 +10,10 @@ use fake_cuda::Control;
 use fake_cuda::harness::{command, under_driver};
 use umbo_core::cluster::communicator::Communicator;
 use umbo_core::cluster::nccl;
+use umbo_core::device::registry::release_kept;
 use umbo_core::device::{DeviceId, registry};
 use umbo_core::error::{Error, Result, Status};
-use umbo_core::optimizer::rules::adam::Adam;
+use umbo_core::optimizer::rules::catalogue;
 use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, apply};
 use umbo_core::strategy::variables::read;
 use umbo_core::strategy::{Options, ReplicaContext, Strategy};
@@ -189,6 +190,7 @@ fn all_tests_on(place: &str) {
         "given_again::",
         "nested::",
         "on_gpus::ranks_are_where",
+        "otherwise::ranks_with_different_updates",
         "reproducible::",
         "training::",
         "values::",
@@ -308,14 +310,18 @@ const STEPS: usize = 3;
 
 impl Training {
     fn new(strategy: Strategy) -> Training {
+        Training::by(strategy, "adam")
+    }
+
+    fn by(strategy: Strategy, rule: &str) -> Training {
         let variables = make(&strategy, &[&[3], &[200], &[6, 2]]);
         let options = GradientsOptions {
-            row_sparse: &[false, false, true],
+            row_sparse: &[false, false, catalogue::updates_rows(rule)],
             ..GradientsOptions::default()
         };
         let gradients = gradients(&strategy, &variables, options);
-        let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
-        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
+        let rule = catalogue::make(rule).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();
         Training {
             strategy,
             variables,
@@ -342,8 +348,8 @@ impl Training {
 }
 
 /// The weights after each number of steps.
-fn expected(replicas: usize) -> Vec<Vec<Vec<u8>>> {
-    let training = Training::new(alone(replicas));
+fn expected(replicas: usize, rule: &str) -> Vec<Vec<Vec<u8>>> {
+    let training = Training::by(alone(replicas), rule);
     let mut all = vec![training.weights().unwrap()];
     for number in 0..STEPS {
         training.step(number).unwrap();
@@ -428,12 +434,13 @@ struct Trial {
     injected: u64,
 }
 
-/// What two ranks with `replicas` replicas come to, once both have begun and `fault` has been
-/// called.
-fn ends_after(replicas: usize, expected: &[Vec<Vec<u8>>], fault: &(dyn Fn() + Sync)) -> Vec<End> {
+/// What two ranks with `replicas` replicas come to by a rule, once both have begun and `fault` has
+/// been called.
+fn ends_after(replicas: usize, rule: &str, fault: &(dyn Fn() + Sync)) -> Vec<End> {
     let job = ranks(2);
+    let expected = &expected(2 * replicas, rule);
     on_ranks(&job, replicas, |rank, strategy| {
-        let training = Training::new(strategy.unwrap());
+        let training = Training::by(strategy.unwrap(), rule);
         job[rank].barrier().unwrap();
         if rank == 0 {
             fault();
@@ -445,7 +452,12 @@ fn ends_after(replicas: usize, expected: &[Vec<Vec<u8>>], fault: &(dyn Fn() + Sy
 
 /// Two ranks with `replicas` replicas train while `fault` is there.
 fn trial(control: &Control, replicas: usize, fault: &str) -> Trial {
-    let ends = ends_after(replicas, &expected(2 * replicas), &|| control.fault(fault));
+    trial_by("adam", control, replicas, fault)
+}
+
+/// The same by the rule of this name.
+fn trial_by(rule: &str, control: &Control, replicas: usize, fault: &str) -> Trial {
+    let ends = ends_after(replicas, rule, &|| control.fault(fault));
     let calls = control.calls("*");
     let injected = control.injected();
     control.fault("");
@@ -481,6 +493,30 @@ fn a_driver_that_fails_on_one_rank_fails_the_step_on_all() {
     println!("{trials} trainings, {injected} calls failed");
     // How often the driver is asked depends a little on who comes first.
     assert!(injected * 10 > trials * 9);
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
+}
+
+/// A GPU that holds variables has no memory for what one rank asks for, by each request in turn.
+/// The update by factored moments fails on all ranks, and is as it should be when it is tried again.
+#[test]
+fn a_rank_without_memory_for_factored_moments_fails_the_step_on_all() {
+    let settings = [QUIET[0], QUIET[1], (PLACE, PLACES[0])];
+    let Some(control) = under_driver(&settings) else {
+        return;
+    };
+    let mut injected = 0;
+    for request in 1.. {
+        control.seed(request);
+        release_kept();
+        let fault = format!("cuMemAllocAsync:{request}:2");
+        let tried = trial_by("adafactor", &control, 1, &fault);
+        assert_eq!(tried.ends, [End::Whole; 2], "request {request}");
+        injected += tried.injected;
+        if tried.injected == 0 {
+            break;
+        }
+    }
+    assert!(injected > 10, "{injected}");
     assert_eq!(control.take_reports(), [] as [&str; 0]);
 }
 

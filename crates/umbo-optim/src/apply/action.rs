@@ -266,11 +266,13 @@ impl ApplyAction {
             Some(exchange) if exchange.divides() => {
                 exchange.exchange_weights(prepared, work, context, *launcher, &settings)
             }
-            Some(exchange) if rule.factored_rule().is_some() => {
+            exchange => {
                 let reserved = prepared.and_then(|()| launcher.reserve_update(work, context));
-                exchange.agree(reserved, work, &settings)
+                match exchange {
+                    Some(exchange) => exchange.agree(reserved, work, &settings),
+                    None => reserved,
+                }
             }
-            _ => prepared.and_then(|()| launcher.reserve_update(work, context)),
         };
         if let Err(error) = reserved {
             work.drop_updates(&mut state.variables);
