@@ -32,6 +32,7 @@ JUDGES = {
     "keras_optimizers": {"keras": "keras", "tensorflow": "tensorflow-cpu", "pytest": "pytest"},
     "moving_averages": {"torch": "torch", "keras": "keras", "tensorflow": "tensorflow-cpu"},
     "deepspeed_adam": {"deepspeed": "deepspeed", "torch": "torch", "ninja": "ninja"},
+    "bitsandbytes_adam": {"bitsandbytes": "bitsandbytes", "torch": "torch"},
     "optax_aliases": {"optax": "optax", "sklearn": "scikit-learn"},
     "row_changes": {},
     "numpy_dlpack": {"pytest": "pytest", "jax": "jax"},  # and PyTorch, where another judge has installed it
