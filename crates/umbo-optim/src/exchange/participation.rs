@@ -219,7 +219,9 @@ mod tests {
         };
         let ranks: Vec<String> = given.ranks().iter().map(|rank| of_rank(rank)).collect();
         let distinct: Vec<String> = given.distinct().map(of_rank).collect();
-        let has: Vec<bool> = (0..variables).map(|index| given.has_variable(index)).collect();
+        let has: Vec<bool> = (0..variables)
+            .map(|index| given.has_variable(index))
+            .collect();
         format!("{ranks:?} {distinct:?} {has:?} {:?}", given.total_weight())
     }
 
