@@ -632,8 +632,8 @@ typedef struct umbo_optimizer_options {
   /**
    * 1: bfloat16 variables are updated, too. An update computes in float32, and rounds each new
    * weight up or down at random, to either with the probability of the other's distance, so that
-   * small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon,
-   * Adafactor nor one of the program's own, and there is no `average`.
+   * small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon
+   * nor one of the program's own, and there is no `average`.
    */
   int32_t stochastic_rounding;
   /**

@@ -104,8 +104,8 @@ pub struct umbo_optimizer_options {
     pub state_bits: i64,
     /// 1: bfloat16 variables are updated, too. An update computes in float32, and rounds each new
     /// weight up or down at random, to either with the probability of the other's distance, so that
-    /// small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon,
-    /// Adafactor nor one of the program's own, and there is no `average`.
+    /// small steps are not lost and no float32 copy is kept. The rule is neither LAMB, LARS, Muon
+    /// nor one of the program's own, and there is no `average`.
     pub stochastic_rounding: i32,
     /// The seed of the rounding, which follows from it, the variable's name, how often the variable
     /// was updated, and the index of the element alone.
@@ -168,19 +168,22 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
         loss_scaling,
         maximize: flag(options.maximize, "options.maximize")?,
         averaging: averaging(options)?,
-        state_bits: match options.state_bits {
-            0 => StateBits::Full,
-            8 => StateBits::Eight,
-            bits => {
-                return Err(invalid!(
-                    "options.state_bits",
-                    "{bits}; 0 (those of the variable) and 8 are possible"
-                ));
-            }
-        },
+        state_bits: state_bits(options.state_bits)?,
         stochastic_rounding: flag(options.stochastic_rounding, "options.stochastic_rounding")?
             .then_some(options.rounding_seed),
     })
+}
+
+/// The option of this name, of an optimizer or a trainer.
+pub(crate) fn state_bits(bits: i64) -> Result<StateBits> {
+    match bits {
+        0 => Ok(StateBits::Full),
+        8 => Ok(StateBits::Eight),
+        bits => Err(invalid!(
+            "options.state_bits",
+            "{bits}; 0 (those of the variable) and 8 are possible"
+        )),
+    }
 }
 
 /// Replaces all settings of an optimizer, from the next apply on.

@@ -3,6 +3,7 @@
 use crate::machinery::prelude::*;
 use crate::nouns::gradients::{UMBO_LOSS_SUM, umbo_loss_reduction};
 use crate::nouns::named_rule::rule_named;
+use crate::nouns::optimizer_options::state_bits;
 use umbo_core::device::DeviceId;
 use umbo_core::optimizer::{
     AverageKind, Averaging, NamedSchedule, Optimizer, ScheduleKind, Settings, VariableGroup,
@@ -22,7 +23,7 @@ use umbo_core::values::variable::{Aggregation, Synchronization};
 #[repr(C)]
 pub struct umbo_parameters {
     /// The array, float32 in host memory, which stays where it is: the program reads it whenever no
-    /// call of the trainer is in progress.
+    /// call of the trainer is in progress. NULL if there are `half_weights`.
     pub weights: *mut f32,
     /// How many numbers it has, 1 or more.
     pub count: i64,
@@ -39,8 +40,13 @@ pub struct umbo_parameters {
     pub no_weight_decay: i32,
     /// 1: it is not updated.
     pub frozen: i32,
+    /// In place of `weights`, an array of bfloat16, whose new numbers are rounded
+    /// (`stochastic_rounding` of the options). `learn` gets it as `half_weights`, and adds to
+    /// `half_gradients`, of bfloat16 unless `gradient_dtype` names another type. It has no
+    /// `row_length`. NULL: none.
+    pub half_weights: *mut u16,
     /// Zeros.
-    pub reserved: [i64; 4],
+    pub reserved: [i64; 3],
 }
 
 /// The options of a trainer.
@@ -109,24 +115,32 @@ pub struct umbo_trainer_options {
     /// NULL: the trainer makes one.
     pub strategy: *mut umbo_strategy,
     /// An optimizer of `strategy`, for other rules and settings. Not together with the options of
-    /// the one that the trainer makes otherwise, from `rule` to `global_clip_norm`.
+    /// the one that the trainer makes otherwise: those from `rule` to `global_clip_norm`,
+    /// `average_decay`, `state_bits`, `stochastic_rounding` and `rounding_seed`.
     pub optimizer: *mut umbo_optimizer,
     /// The type of the gradients that `learn` adds to. UMBO_DTYPE_NONE: float32. With
     /// UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 `learn` gets `half_gradients`, and half as many
     /// bytes are written and read; arrays, sums and the optimizer's state keep their type. Not for
-    /// arrays with a `row_length`.
+    /// arrays with a `row_length`. For `half_weights`, UMBO_DTYPE_NONE is bfloat16.
     pub gradient_dtype: umbo_dtype,
     /// The decay of an exponential moving average of the weights, with its warm-up, which
     /// umbo_trainer_evaluate() takes for the weights; less than 1. 0: none.
     pub average_decay: f64,
+    /// As in umbo_optimizer_options: 8 saves three quarters of the memory of a rule's states. Not
+    /// with arrays that have a `row_length` and 4096 or more numbers.
+    pub state_bits: i64,
+    /// As in umbo_optimizer_options: 1 if there are `half_weights`. Not with `average_decay`.
+    pub stochastic_rounding: i32,
+    /// As in umbo_optimizer_options.
+    pub rounding_seed: u64,
 }
 
 /// Makes a trainer of arrays of the program: a strategy, variables over the arrays, gradients and
 /// an optimizer.
 ///
-/// Weights are float32, in host memory, and replicas compute on processors. `gradient_dtype` makes
-/// gradients smaller, and umbo_variable_view() gives a copy of the weights in 16 bits. Weights of
-/// float64, or on GPUs, are variables of a strategy (umbo_variable_create_in_memory()), which
+/// Weights are float32, or bfloat16 that is rounded (`half_weights`), in host memory, and replicas
+/// compute on processors. `gradient_dtype` makes gradients smaller, `state_bits` the optimizer's
+/// states, and umbo_variable_view() gives a copy of float32 weights in 16 bits. Weights of float64, or on GPUs, are variables of a strategy (umbo_variable_create_in_memory()), which
 /// umbo_train_epoch() trains.
 ///
 /// @param[in] count How many arrays there are, 1 or more.
@@ -134,9 +148,10 @@ pub struct umbo_trainer_options {
 ///   until the trainer and all handles that it gave are released; only the trainer writes them.
 /// @param[in] options `options` may be NULL.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of 4, overlaps another
-///   one, or has a `count` that `row_length` does not divide; two arrays of one name; options out
-///   of range, or that exclude each other.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an array that is NULL, not at a multiple of its numbers' size,
+///   overlaps another one, or has a `count` that `row_length` does not divide; two arrays of one
+///   name; options out of range, or that exclude each other; `half_weights` without
+///   `stochastic_rounding`; `state_bits` or `stochastic_rounding` with a rule that has no such.
 /// - UMBO_STATUS_UNIMPLEMENTED: a strategy with GPUs; `accumulation_steps` with `replicas_in_sync`
 ///   over several ranks.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a replica's callback, or in a strategy's scope.
@@ -214,17 +229,8 @@ struct GivenArray {
 /// # Safety
 /// Its name is NULL or leads to a text, and its numbers are there until the tensor is dropped.
 unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Result<GivenArray> {
-    if one.weights.is_null() {
-        return Err(invalid!("weights", "is NULL; the array is expected"));
-    }
-    if !one.weights.addr().is_multiple_of(align_of::<f32>()) {
-        return Err(invalid!(
-            "weights",
-            "{:p} is not a multiple of 4, the size of a float",
-            one.weights
-        ));
-    }
-    let most = isize::MAX as usize / size_of::<f32>();
+    let (data, dtype) = numbers_of(one)?;
+    let most = isize::MAX as usize / dtype.size();
     let elements = usize::try_from(one.count).ok().filter(|count| *count >= 1);
     let elements = elements.filter(|count| *count <= most).ok_or_else(|| {
         invalid!(
@@ -233,7 +239,7 @@ unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Resul
             described(one.count)
         )
     })?;
-    if one.reserved != [0; 4] {
+    if one.reserved != [0; 3] {
         return Err(invalid!(
             "reserved",
             "is not zero; initialise the whole struct"
@@ -253,8 +259,7 @@ unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Resul
         0 => Shape::new(&[elements])?,
         length => Shape::new(&[elements / length, length])?,
     };
-    let bytes = elements * size_of::<f32>();
-    let data = one.weights.cast();
+    let bytes = elements * dtype.size();
     // SAFETY: the caller promises the numbers as long as the variable lives, which keeps this.
     let storage = unsafe { Storage::foreign(data, bytes, DeviceId::HOST, false, Box::new(())) };
     let layout = Layout::row_major(shape);
@@ -265,10 +270,41 @@ unsafe fn given_from(one: &umbo_parameters, index: usize, count: usize) -> Resul
             synchronization: Synchronization::Auto,
             aggregation: Aggregation::None,
         },
-        tensor: Tensor::from_storage(Arc::new(storage), DType::Float32, layout, 0)?,
+        tensor: Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?,
         row_length: (row_length != 0).then_some(row_length),
         group: group_from(one)?,
     })
+}
+
+/// The address of an array's numbers, and their type.
+fn numbers_of(one: &umbo_parameters) -> Result<(*mut u8, DType)> {
+    let (name, data, dtype) = match (one.weights.is_null(), one.half_weights.is_null()) {
+        (true, true) => return Err(invalid!("weights", "is NULL; the array is expected")),
+        (false, true) => ("weights", one.weights.cast::<u8>(), DType::Float32),
+        (true, false) => ("half_weights", one.half_weights.cast(), DType::BFloat16),
+        (false, false) => {
+            return Err(invalid!(
+                "half_weights",
+                "given together with weights; an array is float32 or bfloat16, so leave one of \
+                 them NULL"
+            ));
+        }
+    };
+    let size = dtype.size();
+    if !data.addr().is_multiple_of(size) {
+        return Err(invalid!(
+            name,
+            "{data:p} is not a multiple of {size}, the size of a {dtype}"
+        ));
+    }
+    if dtype == DType::BFloat16 && one.row_length != 0 {
+        return Err(invalid!(
+            "row_length",
+            "{}, but half_weights have no gradients of single rows; leave one of them out",
+            one.row_length
+        ));
+    }
+    Ok((data, dtype))
 }
 
 /// Names the fields of an array in an error.
@@ -516,6 +552,9 @@ fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
             weight_decay,
             global_clip_norm: clip_norm,
             averaging: averaging_from(options),
+            state_bits: state_bits(options.state_bits)?,
+            stochastic_rounding: flag(options.stochastic_rounding, "options.stochastic_rounding")?
+                .then_some(options.rounding_seed),
             ..Settings::default()
         };
         return Ok(GivenOptimizer::Rule(Box::new(RuleOptions {
@@ -534,6 +573,12 @@ fn optimizer_from(options: &umbo_trainer_options) -> Result<GivenOptimizer> {
         ("options.weight_decay", weight_decay.is_some()),
         ("options.global_clip_norm", clip_norm.is_some()),
         ("options.average_decay", options.average_decay != 0.0),
+        ("options.state_bits", options.state_bits != 0),
+        (
+            "options.stochastic_rounding",
+            options.stochastic_rounding != 0,
+        ),
+        ("options.rounding_seed", options.rounding_seed != 0),
     ];
     match others.iter().find(|(_, is_given)| *is_given) {
         None => Ok(GivenOptimizer::Made(optimizer)),

@@ -75,11 +75,12 @@ pub struct umbo_rows {
     /// How many arrays the trainer has.
     pub array_count: i64,
     /// The arrays, for reading: the `weights` of the parameters themselves, so that code that reads
-    /// the program's arrays by their own names reads the same.
+    /// the program's arrays by their own names reads the same. NULL for those of bfloat16
+    /// (`half_weights`).
     pub weights: *const *const f32,
     /// For each array where this replica adds its gradient: as long as the array, and zero at
-    /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()), and for all if
-    /// `training` is 0 or gradients have 16 bits (`half_gradients`).
+    /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()) or whose gradients have
+    /// 16 bits (`half_gradients`), and for all if `training` is 0.
     pub gradients: *const *mut f32,
     /// The number of this call, for the library.
     pub call: u64,
@@ -87,8 +88,12 @@ pub struct umbo_rows {
     /// NULL if `training` is 0.
     pub places: *const umbo_row_places,
     /// In place of `gradients`, if the `gradient_dtype` of the trainer is UMBO_DTYPE_FLOAT16 or
-    /// UMBO_DTYPE_BFLOAT16: numbers of that type. NULL otherwise.
+    /// UMBO_DTYPE_BFLOAT16: numbers of that type. NULL for arrays whose gradients are float32, and
+    /// instead of this if all are.
     pub half_gradients: *const *mut c_void,
+    /// The arrays that the parameters have as `half_weights`, bfloat16, for reading. NULL for the
+    /// others, and instead of this if there are none.
+    pub half_weights: *const *const u16,
 }
 
 /// Learns from the rows of a batch that a replica has: what the body of a loop over rows does.
@@ -227,16 +232,24 @@ pub(crate) fn learn_function(
         let count = rows.variables.len();
         let mut weights = Pointers::<*const f32, 8>::new(count, ptr::null());
         let mut gradients = Pointers::<*mut f32, 8>::new(count, ptr::null_mut());
-        let is_half = rows
+        let of_half = |is_any: bool| if is_any { count } else { 0 };
+        let has_half_gradients = rows
             .gradients
-            .is_some_and(|all| all.dtype(0) != DType::Float32);
-        let half_count = if is_half { count } else { 0 };
+            .is_some_and(|all| (0..count).any(|index| is_half(all.dtype(index))));
+        let half_count = of_half(has_half_gradients);
         let mut halves = Pointers::<*mut c_void, 8>::new(half_count, ptr::null_mut());
+        let has_half_weights = rows.variables.iter().any(|one| is_half(one.dtype()));
+        let half_count = of_half(has_half_weights);
+        let mut half_weights = Pointers::<*const u16, 8>::new(half_count, ptr::null());
         for (index, variable) in rows.variables.iter().enumerate() {
-            weights.as_mut()[index] = weights_of(context, variable)?;
+            let address = weights_of(context, variable)?;
+            match is_half(variable.dtype()) {
+                true => half_weights.as_mut()[index] = address.cast(),
+                false => weights.as_mut()[index] = address.cast(),
+            }
             if let Some(all) = rows.gradients.filter(|all| !all.is_row_sparse(index)) {
                 let tensor = all.view_in(context, index, GradientMode::Add)?;
-                match is_half {
+                match is_half(all.dtype(index)) {
                     true => halves.as_mut()[index] = tensor.address().cast(),
                     false => gradients.as_mut()[index] = tensor.address().cast(),
                 }
@@ -257,8 +270,12 @@ pub(crate) fn learn_function(
             gradients: gradients.as_ptr(),
             call: rows.call,
             places: rows.places.cast(),
-            half_gradients: match is_half {
+            half_gradients: match has_half_gradients {
                 true => halves.as_mut().as_ptr(),
+                false => ptr::null(),
+            },
+            half_weights: match has_half_weights {
+                true => half_weights.as_mut().as_ptr(),
                 false => ptr::null(),
             },
         };
@@ -274,13 +291,19 @@ pub(crate) fn learn_function(
 }
 
 /// The address of an array's weights for a replica.
-fn weights_of(context: &ReplicaContext, variable: &Variable) -> Result<*const f32> {
+fn weights_of(context: &ReplicaContext, variable: &Variable) -> Result<*const u8> {
+    let dtype = variable.dtype();
     // SAFETY: the program reads the weights until its function returns, as the header says.
-    let ready = unsafe { current_copy(Some(context), variable, DType::Float32) }?;
+    let ready = unsafe { current_copy(Some(context), variable, dtype) }?;
     let tensor = match ready {
         Some(ready) => ready,
         // SAFETY: as above.
-        None => unsafe { refreshed_copy(Some(context), variable, DType::Float32) }?,
+        None => unsafe { refreshed_copy(Some(context), variable, dtype) }?,
     };
     Ok(tensor.address().cast_const().cast())
+}
+
+/// Whether numbers have 16 bits. Those of a trainer have 16 or 32.
+fn is_half(dtype: DType) -> bool {
+    dtype != DType::Float32
 }

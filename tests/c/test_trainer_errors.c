@@ -36,7 +36,7 @@ static void fields(void) {
                 case 7: one->learning_rate_factor = -1; break;
                 case 8: one->no_weight_decay = 2; break;
                 case 9: one->frozen = 2; break;
-                default: one->reserved[3] = 1; break;
+                default: one->reserved[2] = 1; break;
             }
             snprintf(expected, sizeof(expected), "parameters[%d].%s", index, words[field]);
             CHECK_STATUS(umbo_trainer_create_with_arrays(2, parameters, NULL, &trainer), UMBO_STATUS_INVALID_ARGUMENT);

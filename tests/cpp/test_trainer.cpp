@@ -174,9 +174,42 @@ void half_gradients() {
     }
 }
 
+// Weights of 16 bits that are rounded, and states of 8 bits.
+void fewer_bytes() {
+    std::vector<umbo::bfloat16> half(5000, umbo::bfloat16(1.0f));
+    std::vector<float> full(2);
+    umbo::trainer_options options;
+    options.rule = "adam";
+    options.replicas = 2;
+    bool is_refused = false;
+    try {
+        umbo::trainer::create({half, full}, options);
+    } catch (const umbo::error &thrown) {
+        is_refused = thrown.status() == umbo::status::invalid_argument;
+    }
+    CHECK(is_refused);
+    options.stochastic_rounding = true;
+    options.rounding_seed = 3;
+    options.state_bits = 8;
+    const auto trainer = umbo::trainer::create({half, full}, options);
+    CHECK(trainer.optimizer().setting("state_bits") == 8);
+    trainer.step(0, 4, [&](const umbo::rows &rows) {
+        CHECK(rows.half_weights(0) == half.data() && rows.half_weights(1) == nullptr);
+        CHECK(rows.weights(0) == nullptr && rows.weights(1) == full.data());
+        CHECK(rows.gradient(0) == nullptr && rows.half_gradient(1) == nullptr);
+        auto *const sum = static_cast<umbo::bfloat16 *>(rows.half_gradient(0));
+        sum[7] = umbo::bfloat16(-2.0f);
+        rows.gradient(1)[1] += 1;
+        return 0.0;
+    });
+    CHECK(full[1] < 0 && full[0] == 0);
+    CHECK(static_cast<float>(half[7]) >= 1 && half[8].bits() == umbo::bfloat16(1.0f).bits());
+}
+
 int main() {
     trains();
     half_gradients();
+    fewer_bytes();
     carries_exceptions();
     rows_of_a_table();
     learning_rates();

@@ -26,6 +26,15 @@ struct parameters {
     parameters(float *first, std::int64_t how_many, std::string its_name = {})
         : weights(first), count(how_many), name(std::move(its_name)) {}
 
+    // The same of numbers of bfloat16, which take `trainer_options::stochastic_rounding`.
+    template <class Array,
+              class = decltype(static_cast<umbo::bfloat16 *>(std::data(std::declval<Array &>()))), int = 0>
+    parameters(Array &array, std::string its_name = {}) // NOLINT: an array is its parameters
+        : parameters(std::data(array), detail::count_of(std::size(array)), std::move(its_name)) {}
+
+    parameters(umbo::bfloat16 *first, std::int64_t how_many, std::string its_name = {})
+        : weights(nullptr), count(how_many), name(std::move(its_name)), half_weights(first) {}
+
     float *weights;
     std::int64_t count;
     std::string name;
@@ -33,6 +42,7 @@ struct parameters {
     double learning_rate_factor = 1;
     bool no_weight_decay = false;
     bool frozen = false;
+    umbo::bfloat16 *half_weights = nullptr; // instead of `weights`
 };
 
 // See umbo_trainer_options.
@@ -59,6 +69,9 @@ struct trainer_options {
     umbo::optimizer optimizer = {}; // empty: the trainer makes one
     umbo::dtype gradient_dtype = umbo::dtype::none; // float16, bfloat16: `rows::half_gradient`
     double average_decay = 0; // more: evaluations take a moving average of the weights
+    std::int64_t state_bits = 0; // 8: fewer bytes for the states of a rule
+    bool stochastic_rounding = false; // true: for weights of bfloat16
+    std::uint64_t rounding_seed = 0;
 };
 
 // The rows of a batch that a replica has. Lent: usable until the callable returns, on its thread.
@@ -92,6 +105,12 @@ public:
     // The latter as numbers of 16 bits, if the trainer's `gradient_dtype` is a type of so many; else nullptr.
     void *half_gradient(std::int64_t array = 0) const noexcept {
         return raw_->half_gradients == nullptr ? nullptr : raw_->half_gradients[array];
+    }
+
+    // The weights of an array of bfloat16; of any other, nullptr.
+    const umbo::bfloat16 *half_weights(std::int64_t array = 0) const noexcept {
+        const void *const at = raw_->half_weights == nullptr ? nullptr : raw_->half_weights[array];
+        return static_cast<const umbo::bfloat16 *>(at);
     }
 
     // Where this replica adds to the gradient of a row, until the callable returns.
@@ -133,6 +152,8 @@ inline umbo_parameters raw_options(const parameters &from) noexcept {
     raw.learning_rate_factor = from.learning_rate_factor;
     raw.no_weight_decay = from.no_weight_decay ? 1 : 0;
     raw.frozen = from.frozen ? 1 : 0;
+    void *const half = from.half_weights;
+    raw.half_weights = static_cast<std::uint16_t *>(half);
     return raw;
 }
 
@@ -161,6 +182,9 @@ inline umbo_trainer_options raw_options(const trainer_options &how) noexcept {
     raw.optimizer = how.optimizer.get();
     raw.gradient_dtype = to_c(how.gradient_dtype);
     raw.average_decay = how.average_decay;
+    raw.state_bits = how.state_bits;
+    raw.stochastic_rounding = how.stochastic_rounding ? 1 : 0;
+    raw.rounding_seed = how.rounding_seed;
     return raw;
 }
 

@@ -174,9 +174,15 @@ fn input(header: &Header, function: &str, parameter: &Parameter) -> Option<Strin
         "void" if name.ends_with("user_data") => return Some("NULL".to_owned()),
         // A driver takes what it is given for its own.
         "void" if matches!(name.as_str(), "stream" | "pool") => return Some("NULL".to_owned()),
-        "const void" | "void" | "const float" | "float" => return Some("block(f)".to_owned()),
+        "const void" | "void" | "const float" | "float" | "uint16_t" => {
+            return Some("block(f)".to_owned());
+        }
         // What a callback gets, and no other call may have.
-        "const float * const" | "float * const" | "void * const" | "const umbo_row_places" => {
+        "const float * const"
+        | "float * const"
+        | "void * const"
+        | "const uint16_t * const"
+        | "const umbo_row_places" => {
             return Some("NULL".to_owned());
         }
         "DLManagedTensorVersioned" => return Some("others_tensor(f)".to_owned()),

@@ -22,7 +22,8 @@ use umbo_tensor::values::variable::Variable;
 /// An array that is trained.
 #[derive(Clone)]
 pub struct Parameters {
-    /// The variable over the array: float32, one row of `row_length` numbers after the other.
+    /// The variable over the array: float32, one row of `row_length` numbers after the other, or
+    /// bfloat16, without rows.
     pub variable: Variable,
     /// The number of numbers in a row, if replicas add to the gradients of single rows.
     pub row_length: Option<usize>,
@@ -79,6 +80,7 @@ impl Parts {
                 optimizer.add_group(std::slice::from_ref(&one.variable), one.group)?;
             }
         }
+        check_updates(&parameters, &optimizer)?;
         let row_sparse: Vec<bool> = parameters
             .iter()
             .map(|one| one.row_length.is_some())
@@ -179,11 +181,36 @@ impl Parts {
     }
 }
 
+/// Refuses arrays that the optimizer would refuse in the first step.
+fn check_updates(parameters: &[Parameters], optimizer: &Optimizer) -> Result<()> {
+    let rounds = optimizer.settings().stochastic_rounding.is_some();
+    for (index, one) in parameters.iter().enumerate() {
+        if one.group.frozen {
+            continue;
+        }
+        if one.variable.dtype() == DType::BFloat16 && !rounds {
+            return Err(invalid!(
+                "stochastic_rounding",
+                "0, but parameters[{index}] has half_weights, of which rounding to the nearest \
+                 would lose small steps; set it to 1"
+            ));
+        }
+        if one.row_length.is_some() && optimizer.keeps_eight_bits(&one.variable) {
+            return Err(invalid!(
+                "state_bits",
+                "8, but parameters[{index}] has a row_length, and states of 8 bits lie in blocks \
+                 that rows do not divide; leave one of them out"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The type of the gradients. Rows are float32 in any case: programs get their addresses as such.
 fn gradient_dtype(parameters: &[Parameters], options: &TrainerOptions) -> Result<Option<DType>> {
     let dtype = match options.gradient_dtype {
-        None | Some(DType::Float32) => return Ok(None),
-        Some(dtype @ (DType::Float16 | DType::BFloat16)) => dtype,
+        None => return Ok(None),
+        Some(dtype @ (DType::Float32 | DType::Float16 | DType::BFloat16)) => dtype,
         Some(other) => {
             return Err(invalid!(
                 "gradient_dtype",
@@ -191,7 +218,8 @@ fn gradient_dtype(parameters: &[Parameters], options: &TrainerOptions) -> Result
             ));
         }
     };
-    match parameters.iter().position(|one| one.row_length.is_some()) {
+    let has_rows = parameters.iter().position(|one| one.row_length.is_some());
+    match has_rows.filter(|_| dtype != DType::Float32) {
         None => Ok(Some(dtype)),
         Some(index) => Err(invalid!(
             "gradient_dtype",
