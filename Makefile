@@ -67,7 +67,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines \
-  test-torch-cuda test-aarch64 test-riscv64 test-windows test-musl test-wasm check-macos one-sha test-conan test-loom test-protocol \
+  test-torch-cuda test-aarch64 test-riscv64 test-windows test-musl test-wasm test-least check-macos one-sha test-conan test-loom test-protocol \
   simulate mutants faults test-c test-large test-all build-c matrix storm fuzz fuzz-parsers fuzz-oss asan tsan miri flaky bench \
   bench-peers bench-check bench-loops bench-engines adoption pictures judges dist sbom wheel clean
 
@@ -259,6 +259,10 @@ test-musl: ## Build for musl and run examples, with and without shared libraries
 test-wasm: ## Build for WebAssembly with WASI and run programs in wasmtime; one learns digits without files
 	@scripts/setup.sh wasm
 	@scripts/wasm.sh $(if $(SMALL),small)
+
+test-least: ## Build the smallest library, without optional parts, and a program that learns digits; their sizes are limited
+	@scripts/setup.sh build
+	@scripts/least.sh
 
 one-sha: build-c ## Train in every setting: one SHA-256 over instruction sets, systems, replicas and ranks; writes docs/internals/one-sha.md
 	@scripts/writable.sh $(DOCUMENTS)/internals/one-sha.md

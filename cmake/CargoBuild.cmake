@@ -1,7 +1,7 @@
 # Runs cargo and lays its results out as an ordinary library: the real file
 # libumbo.so.X.Y.Z, the links libumbo.so.X.Y (the SONAME) and libumbo.so, and
 # libumbo.a. Defines the target umbo_cargo and the paths UMBO_SHARED_LIBRARY,
-# UMBO_STATIC_LIBRARY and UMBO_TOOL. On Windows these are cargo's own umbo.dll, libumbo.dll.a (UMBO_IMPORT_LIBRARY),
+# UMBO_STATIC_LIBRARY and UMBO_TOOL, which is empty without the tool. On Windows these are cargo's own umbo.dll, libumbo.dll.a (UMBO_IMPORT_LIBRARY),
 # libumbo.a and umbo.exe, which has no symbol versions.
 #
 # cargo's own libumbo.so has no symbol versions: rustc gives the linker a version script without names, and linkers take no
@@ -29,6 +29,9 @@ endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(UMBO_CARGO_PROFILE dev)
   set(profile_directory debug)
+elseif(CMAKE_BUILD_TYPE STREQUAL "MinSizeRel")
+  set(UMBO_CARGO_PROFILE min-size)
+  set(profile_directory min-size)
 else()
   set(UMBO_CARGO_PROFILE release)
   set(profile_directory release)
@@ -37,23 +40,32 @@ endif()
 set(UMBO_CARGO_FLAGS --locked --profile ${UMBO_CARGO_PROFILE}
     --manifest-path "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml"
     --target-dir "${UMBO_CARGO_TARGET_DIR}")
-set(cargo_packages --package umbo --package umbo-tool)
+option(UMBO_BUILD_TOOL "Build the command-line tool too" ON)
+set(cargo_packages --package umbo)
+if(UMBO_BUILD_TOOL)
+  list(APPEND cargo_packages --package umbo-tool)
+endif()
 set(UMBO_CARGO_FEATURES_OF "" CACHE STRING
     "Another package of the workspace: crates have the features that it wants, too, and what cargo builds of them serves both")
 mark_as_advanced(UMBO_CARGO_FEATURES_OF)
 if(UMBO_CARGO_FEATURES_OF)
   list(APPEND cargo_packages --package "${UMBO_CARGO_FEATURES_OF}")
 endif()
-set(UMBO_FEATURES "files;mpi;nccl" CACHE STRING
-    "Optional parts of the library: any of files, mpi and nccl; the functions of others fail")
-set(cargo_features "")
-if(NOT UMBO_FEATURES STREQUAL "files;mpi;nccl")
-  set(features umbo-tool/plot)
+set(all_features checkpoints checks cuda files mpi nccl ranks rules-extra tensorflow trace vectors)
+set(UMBO_FEATURES "${all_features}" CACHE STRING
+    "Optional parts of the library, any of ${all_features}; the functions of others fail")
+set(library_features "")
+set(tool_features "")
+if(NOT UMBO_FEATURES STREQUAL all_features)
+  set(library_features --no-default-features)
+  set(tool_features --no-default-features --features=umbo-tool/plot)
   foreach(feature IN LISTS UMBO_FEATURES)
-    list(APPEND features umbo/${feature} umbo-tool/${feature})
+    if(NOT feature IN_LIST all_features)
+      message(FATAL_ERROR "umbo: UMBO_FEATURES has '${feature}'; possible are ${all_features}.")
+    endif()
+    list(APPEND library_features --features=umbo/${feature})
+    list(APPEND tool_features --features=umbo-tool/${feature})
   endforeach()
-  string(JOIN "," features ${features})
-  set(cargo_features --no-default-features --features ${features})
 endif()
 set(UMBO_CARGO_ENVIRONMENT "")
 # cargo looks for the compiler on PATH alone, where it need not be if cargo was named or found in the home folder.
@@ -64,7 +76,7 @@ if(NOT UMBO_RUSTC_ON_PATH AND EXISTS "${cargo_directory}/rustc")
   list(APPEND UMBO_CARGO_ENVIRONMENT "RUSTC=${cargo_directory}/rustc")
 endif()
 # What is shipped has no folder of this machine in it; debuggers find the sources of a debug build where they are.
-if(CMAKE_HOST_UNIX AND UMBO_CARGO_PROFILE STREQUAL "release")
+if(CMAKE_HOST_UNIX AND NOT UMBO_CARGO_PROFILE STREQUAL "dev")
   list(APPEND UMBO_CARGO_ENVIRONMENT "RUSTC_WRAPPER=${CMAKE_CURRENT_SOURCE_DIR}/cmake/rustc_without_paths.sh"
        "UMBO_RUSTC_WRAPPER=$ENV{RUSTC_WRAPPER}")
 endif()
@@ -90,7 +102,12 @@ set(library_directory "${CMAKE_CURRENT_BINARY_DIR}/lib")
 set(UMBO_SHARED_LIBRARY "${library_directory}/libumbo.so.${PROJECT_VERSION}")
 set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
 set(UMBO_IMPORT_LIBRARY "")
-set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo${CMAKE_EXECUTABLE_SUFFIX}")
+set(UMBO_TOOL "")
+set(copy_tool "")
+if(UMBO_BUILD_TOOL)
+  set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo${CMAKE_EXECUTABLE_SUFFIX}")
+  set(copy_tool COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo${CMAKE_EXECUTABLE_SUFFIX}" "${UMBO_TOOL}")
+endif()
 if(WIN32)
   set(UMBO_SHARED_LIBRARY "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo.dll")
   set(UMBO_IMPORT_LIBRARY "${library_directory}/libumbo.dll.a")
@@ -119,6 +136,33 @@ if(WIN32)
     COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.dll.a" "${UMBO_IMPORT_LIBRARY}")
 endif()
 
+# The smallest library is optimised as a whole, which cargo does where it is asked for one kind of library, and the tool with it.
+set(remove_tables "")
+set(cargo "${CMAKE_COMMAND}" -E env ${UMBO_CARGO_ENVIRONMENT} "${UMBO_CARGO}")
+if(UMBO_CARGO_PROFILE STREQUAL "min-size")
+  set(kinds staticlib)
+  if(WIN32)
+    set(kinds staticlib,cdylib)
+  endif()
+  set(run_cargo
+    COMMAND ${cargo} rustc ${UMBO_CARGO_FLAGS} --package umbo ${library_features} --lib --crate-type ${kinds})
+  if(UMBO_BUILD_TOOL)
+    list(APPEND run_cargo COMMAND ${cargo} build ${UMBO_CARGO_FLAGS} --package umbo-tool ${tool_features} --bins)
+  endif()
+  # Where a panic ends the process, nobody reads the tables for unwinding, which are a sixth of the library.
+  if(CMAKE_OBJCOPY AND NOT WIN32)
+    set(remove_tables COMMAND "${CMAKE_OBJCOPY}" --wildcard --remove-section=.eh_frame "--remove-section=.gcc_except_table*"
+                              "${UMBO_STATIC_LIBRARY}")
+  endif()
+else()
+  set(cargo_features ${library_features})
+  if(UMBO_BUILD_TOOL)
+    list(APPEND cargo_features ${tool_features})
+    list(REMOVE_DUPLICATES cargo_features)
+  endif()
+  set(run_cargo COMMAND ${cargo} build ${UMBO_CARGO_FLAGS} ${cargo_packages} ${cargo_features} --lib --bins)
+endif()
+
 file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*"
      "${CMAKE_CURRENT_SOURCE_DIR}/crates/*"
      "${CMAKE_CURRENT_SOURCE_DIR}/macros/src/*" "${CMAKE_CURRENT_SOURCE_DIR}/tool/src/*")
@@ -132,16 +176,15 @@ file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
 
 add_custom_command(
-  OUTPUT ${shared_library_files} "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
-  COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
-          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} ${cargo_packages} ${cargo_features} --lib --bins
+  OUTPUT ${shared_library_files} "${UMBO_STATIC_LIBRARY}" ${UMBO_TOOL}
+  ${run_cargo}
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.a" "${UMBO_STATIC_LIBRARY}"
+  ${remove_tables}
   ${make_shared_library}
-  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo${CMAKE_EXECUTABLE_SUFFIX}" "${UMBO_TOOL}"
+  ${copy_tool}
   DEPENDS ${rust_sources} ${cargo_inputs}
   COMMENT "Building libumbo ${PROJECT_VERSION} with cargo (profile ${UMBO_CARGO_PROFILE})"
   USES_TERMINAL VERBATIM)
-add_custom_target(umbo_cargo ALL DEPENDS "${UMBO_SHARED_LIBRARY}" "${UMBO_STATIC_LIBRARY}"
-                                         "${UMBO_TOOL}")
+add_custom_target(umbo_cargo ALL DEPENDS "${UMBO_SHARED_LIBRARY}" "${UMBO_STATIC_LIBRARY}" ${UMBO_TOOL})

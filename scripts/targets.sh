@@ -71,7 +71,7 @@ run() {
       ;;
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
       small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.simulate | \
-      small.test-engines | small.test-windows | small.test-musl | small.test-wasm | small.check-macos | \
+      small.test-engines | small.test-windows | small.test-musl | small.test-wasm | small.test-least | small.check-macos | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
       small.pictures | small.dist | small.sbom | small.wheel | small.bench-peers | small.bench-loops | small.bench-engines | small.adoption)
       make --no-print-directory "$1" SMALL=yes ${INSTALLED:+INSTALLED=$INSTALLED}
@@ -94,7 +94,7 @@ group() {
   case $how.$1 in
     small.help | small.setup | small.install) echo before ;;
     small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-protocol | small.simulate | small.test-large | \
-      small.test-windows | small.test-musl | small.test-wasm | small.check-macos | small.bench | small.dist | small.sbom | small.wheel | \
+      small.test-windows | small.test-musl | small.test-wasm | small.test-least | small.check-macos | small.bench | small.dist | small.sbom | small.wheel | \
       small.docs) echo cargo ;;
     small.bench-peers | small.bench-loops | small.bench-engines | small.adoption) echo measured ;;
     *) echo others ;;

@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 how=${1:-whole}
 target=wasm32-wasip1
+# What there can be without files of arrays, other processes and GPUs.
+features=checkpoints,checks,rules-extra,tensorflow,trace
 python=$PWD/build/tools/bin/python
 "$python" -c 'import wasmtime, ziglang' 2>/dev/null || {
   echo "wasm: SKIPPED: there is no wasmtime or no zig (scripts/setup.sh wasm)"
@@ -43,7 +45,8 @@ run() {
 }
 
 echo "==== The library for WebAssembly"
-cargo rustc --quiet --locked --lib --package umbo --no-default-features --crate-type staticlib --target $target
+cargo rustc --quiet --locked --lib --package umbo --no-default-features --features $features \
+  --crate-type staticlib --target $target
 
 echo "==== Digits without files"
 tests/wasm/pictures.py >"$work/pictures.h"
@@ -69,7 +72,7 @@ cc -std=c99 -O2 -ffp-contract=off -Iinclude "-I$work" tests/wasm/digits.c -o "$w
 echo "the same on both"
 
 echo "==== The lints"
-cargo clippy --quiet --locked --package umbo --no-default-features --target $target -- -D warnings
+cargo clippy --quiet --locked --package umbo --no-default-features --features $features --target $target -- -D warnings
 
 echo "==== An example, with a folder for its file"
 compile 12_trainer c_examples/12_trainer.c

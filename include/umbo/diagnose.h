@@ -199,9 +199,11 @@ UMBO_API const char *umbo_build_info(void);
 /**
  * Gets whether the library has an optional feature.
  *
- * @param[in] name "cuda": there is a GPU that can be a device of a strategy. "files", "mpi",
- *   "nccl": the library was built with files of arrays, with communicators over MPI, over NCCL,
- *   which need not be installed. Others: 0.
+ * @param[in] name "cuda": there is a GPU that can be a device of a strategy. Others: the library
+ *   was built with "checkpoints", "checks" of steps, "files" of arrays, communicators over "mpi"
+ *   and over "nccl", which need not be installed, strategies over several "ranks", "rules-extra"
+ *   (all but SGD, momentum, Adam and AdamW), "tensorflow" (tensorflow.h), the "trace", "vectors"
+ *   (loops for AVX2 and AVX-512). What is not known: 0.
  * @param[out] result 1 or 0.
  *
  * Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.

@@ -40,6 +40,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     let mut function: ItemFn = parse2(function)?;
     let mut runs = quote!(boundary);
     let mut before = TokenStream::new();
+    let mut part = None;
     let inputs = function.sig.inputs.clone();
     let mut body = body_of(function.block.stmts);
     // The order is from the last to the first, because a borrowed object must exist in everything
@@ -65,6 +66,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
                     };
                 };
             }
+            ("part", [name]) => part = Some(name.to_string()),
             ("quietly", []) => runs = quote!(quietly),
             ("usually", [shortcut]) => before = usual(shortcut, inputs.iter()),
             (_, [parameter, others @ ..]) => body = bound(binding, parameter, others, &body),
@@ -74,6 +76,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     if let Some(options) = options_of(&arguments) {
         body = named_options(&options, &inputs, &body)?;
     }
+    let body = only_with(part, body);
     let name = function.sig.ident.to_string();
     if runs.to_string() != "quietly" {
         function.sig.output = syn::parse_quote!(-> crate::machinery::status::umbo_status);
@@ -93,6 +96,17 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         )]
         #function
     })
+}
+
+/// The body of a function that is of a part of the library.
+fn only_with(part: Option<String>, body: TokenStream) -> TokenStream {
+    match part {
+        None => body,
+        Some(part) => quote! {
+            umbo_core::built_with!(#part, "this function");
+            #body
+        },
+    }
 }
 
 /// The parameter that is bound as options.

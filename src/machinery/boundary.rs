@@ -16,12 +16,41 @@ use umbo_core::observe::log::{self, Level};
 /// child of a fork, and on a thread that has all but ended, the body does not run: it is dropped,
 /// with what it has taken over, and the status is FAILED_PRECONDITION.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
+    let mut body = Some(body);
+    run(function, &mut |begins| taken(&mut body, begins))
+}
+
+/// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
+/// argument changes nothing and is logged; it does not become the last error, since nobody would
+/// look there. In the child of a fork nothing is done and nothing said.
+pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
+    if fork::is_child() {
+        return;
+    }
+    let mut body = Some(body);
+    run_quietly(function, &mut |begins| taken(&mut body, begins));
+}
+
+/// The body of a C function, which runs if the argument says so, and is dropped in any case. What
+/// is below takes it as one type: it is compiled once, and not for each of some hundred functions.
+type Body<'a> = dyn FnMut(bool) -> Result<()> + 'a;
+
+#[inline(always)]
+fn taken(body: &mut Option<impl FnOnce() -> Result<()>>, begins: bool) -> Result<()> {
+    match body.take() {
+        Some(body) if begins => body(),
+        _ => Ok(()),
+    }
+}
+
+fn run(function: &'static str, body: &mut Body<'_>) -> umbo_status {
     floating_point::in_library(|| {
         let result = caught(|| {
-            fork::check()?;
-            thread::init_thread()?;
-            check_no_rule()?;
-            let result = body();
+            if let Err(refused) = may_begin() {
+                body(false)?;
+                return Err(refused);
+            }
+            let result = body(true);
             log::log_kept();
             result
         });
@@ -32,18 +61,18 @@ pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>
     })
 }
 
-/// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
-/// argument changes nothing and is logged; it does not become the last error, since nobody would
-/// look there. In the child of a fork nothing is done and nothing said.
-pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
-    if fork::is_child() {
-        return;
-    }
+fn may_begin() -> Result<()> {
+    fork::check()?;
+    thread::init_thread()?;
+    check_no_rule()
+}
+
+fn run_quietly(function: &'static str, body: &mut Body<'_>) {
     floating_point::in_library(|| {
         let result = caught(|| {
             // A thread that has all but ended can still release.
             let _ = thread::init_thread();
-            body()
+            body(true)
         });
         if let Err(error) = result {
             log::log(Level::Error, || error.named(function).to_string());

@@ -66,12 +66,16 @@ pub(crate) fn keep_all() {
 /// Calls a callback, and afterwards releases the tensors and values that it has made, however it
 /// ends.
 pub(crate) fn releasing_made<R>(callback: impl FnOnce() -> R) -> R {
+    let _end = begun();
+    callback()
+}
+
+fn begun() -> End {
     let first = with_made(|made| made.len());
-    let _end = End(CALLBACK.replace(Running {
+    End(CALLBACK.replace(Running {
         owns: first.is_some(),
         first: first.unwrap_or(0),
-    }));
-    callback()
+    }))
 }
 
 /// Calls `body` with the list. At the end of its thread it is gone, and callbacks, such as the

@@ -98,16 +98,20 @@ pub(crate) fn with_fields_named<T: Extensible, R>(
     parameters: &[&str],
     body: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
+    body().map_err(|error| with_field_named(error, name, T::FIELDS, parameters))
+}
+
+fn with_field_named(error: Error, name: &str, fields: &[&str], parameters: &[&str]) -> Error {
     let is_field = |argument: &str| {
         let word = argument.split(['.', '[']).next().unwrap_or_default();
-        T::FIELDS.contains(&word) && !parameters.contains(&word)
+        fields.contains(&word) && !parameters.contains(&word)
     };
-    body().map_err(|error| match error {
+    match error {
         Error::InvalidArgument { argument, problem } if is_field(&argument) => {
             Error::invalid(format!("{name}.{argument}"), problem)
         }
         error => error,
-    })
+    }
 }
 
 /// Reads options; NULL means all defaults.
@@ -126,18 +130,23 @@ pub(crate) unsafe fn read<T: Extensible + Default>(
         // SAFETY: the caller promises `size` bytes, of which these are the last `size - known`.
         let unknown =
             unsafe { slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
-        if let Some(position) = unknown.iter().position(|&byte| byte != 0) {
-            return Err(invalid!(
-                argument,
-                "byte {} is set, which this version ({}) does not know; its struct has {} bytes",
-                known + position,
-                env!("CARGO_PKG_VERSION"),
-                size_of::<T>()
-            ));
-        }
+        check_unknown(unknown, known, argument)?;
     }
     options.check_arrays(argument)?;
     Ok(options)
+}
+
+/// Refuses options that this version does not know, which follow `known` bytes that it does.
+fn check_unknown(unknown: &[u8], known: usize, argument: &'static str) -> Result<()> {
+    match unknown.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(position) => Err(invalid!(
+            argument,
+            "byte {} is set, which this version ({}) does not know; its struct has {known} bytes",
+            known + position,
+            env!("CARGO_PKG_VERSION")
+        )),
+    }
 }
 
 /// The fields of a struct of options that this library knows, whatever else is wrong with the

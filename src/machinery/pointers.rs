@@ -160,19 +160,24 @@ pub(crate) fn check<T>(
     argument: &'static str,
     expected: &'static str,
 ) -> Result<()> {
-    if pointer.is_null() {
-        return Err(invalid!(argument, "is NULL; {expected}"));
-    }
-    // No address is as large as a handle.
-    if let Some(kind) = handle::kind_of(pointer.addr()) {
-        return Err(invalid!(argument, "is {kind} handle itself; {expected}"));
-    }
-    if !pointer.is_aligned() {
-        let align = align_of::<T>();
-        let problem = format!("{pointer:p} is not a multiple of {align}, as its type asks");
-        return Err(invalid!(argument, "{problem}; {expected}"));
+    if pointer.is_null() || handle::kind_of(pointer.addr()).is_some() || !pointer.is_aligned() {
+        return Err(refused(pointer.addr(), align_of::<T>(), argument, expected));
     }
     Ok(())
+}
+
+/// The error for such a pointer to what has this alignment.
+#[cold]
+fn refused(address: usize, align: usize, argument: &'static str, expected: &str) -> Error {
+    if address == 0 {
+        return invalid!(argument, "is NULL; {expected}");
+    }
+    // No address is as large as a handle.
+    if let Some(kind) = handle::kind_of(address) {
+        return invalid!(argument, "is {kind} handle itself; {expected}");
+    }
+    let problem = format!("{address:#x} is not a multiple of {align}, as its type asks");
+    invalid!(argument, "{problem}; {expected}")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use umbo_core::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator, sa
 
 /// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number.
 /// The objects that are added are of this strategy; variables may also be of the default one.
-#[c_call(out(checkpoint), get(strategy))]
+#[c_call(part(checkpoints), out(checkpoint), get(strategy))]
 pub fn umbo_checkpoint_create(
     strategy: *const umbo_strategy,
     checkpoint: *mut *mut umbo_checkpoint,
@@ -16,7 +16,7 @@ pub fn umbo_checkpoint_create(
 /// Adds a variable: its value is saved and restored.
 ///
 /// @param[in] name NULL: the variable's own name.
-#[c_call(optional_text(name), get(variable))]
+#[c_call(part(checkpoints), optional_text(name), get(variable))]
 pub fn umbo_checkpoint_add_variable(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -34,7 +34,7 @@ pub fn umbo_checkpoint_add_variable(
 /// Adam's correction of bias goes by the betas that each update has used: other betas after
 /// restoring are right for the updates that follow.
 /// Gradients are added on their own; without them, saving fails while they hold anything.
-#[c_call(text(name), get(optimizer), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), get(optimizer), get(checkpoint))]
 pub fn umbo_checkpoint_add_optimizer(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -44,7 +44,7 @@ pub fn umbo_checkpoint_add_optimizer(
 }
 
 /// Adds gradients: what several runs have accumulated with `accumulation_steps`.
-#[c_call(text(name), get(gradients), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), get(gradients), get(checkpoint))]
 pub fn umbo_checkpoint_add_gradients(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -54,7 +54,7 @@ pub fn umbo_checkpoint_add_gradients(
 }
 
 /// Adds metrics: what they have accumulated.
-#[c_call(text(name), get(metrics), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), get(metrics), get(checkpoint))]
 pub fn umbo_checkpoint_add_metrics(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -73,7 +73,7 @@ pub fn umbo_checkpoint_add_metrics(
 /// dataset from a function), the checkpoint has the position of each rank, and each rank resumes at
 /// its own. Another number of ranks can restore it only if all were at the same position; otherwise
 /// umbo_checkpoint_restore() returns UMBO_STATUS_INVALID_ARGUMENT on all ranks.
-#[c_call(text(name), get(iterator), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), get(iterator), get(checkpoint))]
 pub fn umbo_checkpoint_add_iterator(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -84,7 +84,7 @@ pub fn umbo_checkpoint_add_iterator(
 
 /// Adds a tensor of the program, whose memory can be written. Nobody writes it during a save, or
 /// uses it during a restore.
-#[c_call(text(name), get(tensor))]
+#[c_call(part(checkpoints), text(name), get(tensor))]
 pub fn umbo_checkpoint_add_tensor(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -96,7 +96,7 @@ pub fn umbo_checkpoint_add_tensor(
 }
 
 /// Sets a number of the program, such as a loss, and adds it if it was not there.
-#[c_call(text(name), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_set_number(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -106,7 +106,7 @@ pub fn umbo_checkpoint_set_number(
 }
 
 /// Sets a whole number of the program, such as an epoch, and adds it if it was not there.
-#[c_call(text(name), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_set_integer(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -118,7 +118,7 @@ pub fn umbo_checkpoint_set_integer(
 /// Gets a number as it was set or restored last.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no number of this name was set.
-#[c_call(out(number), text(name), get(checkpoint))]
+#[c_call(part(checkpoints), out(number), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_number(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
@@ -134,7 +134,7 @@ pub fn umbo_checkpoint_number(
 /// Gets a whole number as it was set or restored last.
 ///
 /// @return As umbo_checkpoint_number().
-#[c_call(out(integer), text(name), get(checkpoint))]
+#[c_call(part(checkpoints), out(integer), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_integer(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
@@ -154,7 +154,7 @@ pub fn umbo_checkpoint_integer(
 /// @param[in] string UTF-8 of at most 1,048,576 bytes. It is copied.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a string that is too long, or another object
 ///   of this name.
-#[c_call(text(name), long_text(string), get(checkpoint))]
+#[c_call(part(checkpoints), text(name), long_text(string), get(checkpoint))]
 pub fn umbo_checkpoint_set_string(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
@@ -167,7 +167,13 @@ pub fn umbo_checkpoint_set_string(
 ///
 /// @param[out] buffer The string. `buffer` may be NULL if `capacity` is 0.
 /// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no string of this name was set.
-#[c_call(out(length), buffer(buffer, capacity), text(name), get(checkpoint))]
+#[c_call(
+    part(checkpoints),
+    out(length),
+    buffer(buffer, capacity),
+    text(name),
+    get(checkpoint)
+)]
 pub fn umbo_checkpoint_string(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
@@ -185,7 +191,13 @@ pub fn umbo_checkpoint_string(
 /// @return As umbo_checkpoint_restore() of the file, or:
 /// - UMBO_STATUS_NOT_FOUND: no such file, or nothing of this name in it.
 /// - UMBO_STATUS_INVALID_ARGUMENT: not a string, or not a checkpoint.
-#[c_call(out(length), buffer(buffer, capacity), path(path), text(name))]
+#[c_call(
+    part(checkpoints),
+    out(length),
+    buffer(buffer, capacity),
+    path(path),
+    text(name)
+)]
 pub fn umbo_checkpoint_read_string(
     path: *const c_char,
     name: *const c_char,
@@ -211,7 +223,7 @@ pub fn umbo_checkpoint_read_string(
 /// A NaN in a variable is logged as a warning; a strict strategy fails.
 ///
 /// Collective: each rank writes its part of the state next to the file, in a folder that all see.
-#[c_call(path(path), get(checkpoint))]
+#[c_call(part(checkpoints), path(path), get(checkpoint))]
 pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_char) {
     checkpoint.save(path)
 }
@@ -227,7 +239,7 @@ pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_c
 ///   pipeline return.
 ///
 /// Collective: all ranks restore, or none.
-#[c_call(path(path), get(checkpoint))]
+#[c_call(part(checkpoints), path(path), get(checkpoint))]
 pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_char) {
     checkpoint.restore(path)
 }
@@ -246,7 +258,12 @@ pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_
 ///
 /// A call with a capacity of 0 asks for the size. It changes with what is saved: what gradients
 /// have accumulated, and strings.
-#[c_call(out(length), array_out(data, capacity), get(checkpoint))]
+#[c_call(
+    part(checkpoints),
+    out(length),
+    array_out(data, capacity),
+    get(checkpoint)
+)]
 pub fn umbo_checkpoint_save_to_memory(
     checkpoint: *const umbo_checkpoint,
     data: *mut c_void,
@@ -264,7 +281,7 @@ pub fn umbo_checkpoint_save_to_memory(
 ///
 /// @param[in] data The bytes, which nobody writes during the call. All ranks give the same.
 /// @param[in] bytes How many they are.
-#[c_call(get(checkpoint))]
+#[c_call(part(checkpoints), get(checkpoint))]
 pub fn umbo_checkpoint_restore_from_memory(
     checkpoint: *mut umbo_checkpoint,
     data: *const c_void,
@@ -286,7 +303,7 @@ pub fn umbo_checkpoint_restore_from_memory(
 ///
 /// Collective. The ranks and their replicas may be others, and more or fewer, than when it was
 /// saved.
-#[c_call(get(checkpoint))]
+#[c_call(part(checkpoints), get(checkpoint))]
 pub fn umbo_checkpoint_restore_from_ranks(
     checkpoint: *mut umbo_checkpoint,
     data: *const c_void,

@@ -42,7 +42,13 @@ pub struct umbo_checkpoint_manager_options {
 /// until the manager is released or the process ends. If it has checkpoints, a manager saves only
 /// if its checkpoint was restored from one of them. So a program that may be started again calls
 /// umbo_checkpoint_manager_restore_latest() first.
-#[c_call(out(manager), path(folder), options(options), get(checkpoint))]
+#[c_call(
+    part(checkpoints),
+    out(manager),
+    path(folder),
+    options(options),
+    get(checkpoint)
+)]
 pub fn umbo_checkpoint_manager_create(
     checkpoint: *mut umbo_checkpoint,
     folder: *const c_char,
@@ -90,7 +96,13 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// first if a copy is on its way to the disk already.
 ///
 /// Collective, and never asynchronous with several ranks: one is due for all if it is for one.
-#[c_call(optional_out(saved), natural(step), get(manager), flag(force))]
+#[c_call(
+    part(checkpoints),
+    optional_out(saved),
+    natural(step),
+    get(manager),
+    flag(force)
+)]
 pub fn umbo_checkpoint_manager_save(
     manager: *mut umbo_checkpoint_manager,
     step: i64,
@@ -108,7 +120,7 @@ pub fn umbo_checkpoint_manager_save(
 /// Waits until all checkpoints are on the disk.
 ///
 /// @return UMBO_OK, or the failure of one that could not be written.
-#[c_call(get(manager))]
+#[c_call(part(checkpoints), get(manager))]
 pub fn umbo_checkpoint_manager_wait(manager: *mut umbo_checkpoint_manager) {
     manager.wait()
 }
@@ -122,7 +134,7 @@ pub fn umbo_checkpoint_manager_wait(manager: *mut umbo_checkpoint_manager) {
 ///   strategy is strict.
 ///
 /// Collective.
-#[c_call(out(step), get(manager))]
+#[c_call(part(checkpoints), out(step), get(manager))]
 pub fn umbo_checkpoint_manager_restore_latest(
     manager: *mut umbo_checkpoint_manager,
     step: *mut i64,
@@ -136,7 +148,7 @@ pub fn umbo_checkpoint_manager_restore_latest(
 ///
 /// Newer checkpoints stay until they are not kept any more. Those that are saved from here on are
 /// newer than they are.
-#[c_call(out(step), get(manager))]
+#[c_call(part(checkpoints), out(step), get(manager))]
 pub fn umbo_checkpoint_manager_restore_best(manager: *mut umbo_checkpoint_manager, step: *mut i64) {
     step.write(step_or_none(manager.restore_best()?));
 }
@@ -144,14 +156,14 @@ pub fn umbo_checkpoint_manager_restore_best(manager: *mut umbo_checkpoint_manage
 /// Gets the step of the newest checkpoint, or UMBO_NONE. Waits for what is being written.
 ///
 /// @return UMBO_OK, or the failure of a checkpoint that could not be written, or of reading.
-#[c_call(out(step), get(manager))]
+#[c_call(part(checkpoints), out(step), get(manager))]
 pub fn umbo_checkpoint_manager_latest(manager: *const umbo_checkpoint_manager, step: *mut i64) {
     step.write(step_or_none(manager.latest()?));
 }
 
 /// Gets the step of the checkpoint with the best metric, or UMBO_NONE; otherwise as
 /// umbo_checkpoint_manager_latest(). Damaged ones are passed over.
-#[c_call(out(step), get(manager))]
+#[c_call(part(checkpoints), out(step), get(manager))]
 pub fn umbo_checkpoint_manager_best(manager: *const umbo_checkpoint_manager, step: *mut i64) {
     step.write(step_or_none(manager.best()?));
 }
@@ -161,7 +173,13 @@ fn step_or_none(step: Option<u64>) -> i64 {
 }
 
 /// Gets the absolute path of the checkpoint of a step, whether it is there or not.
-#[c_call(out(length), buffer(buffer, capacity), natural(step), get(manager))]
+#[c_call(
+    part(checkpoints),
+    out(length),
+    buffer(buffer, capacity),
+    natural(step),
+    get(manager)
+)]
 pub fn umbo_checkpoint_manager_path(
     manager: *const umbo_checkpoint_manager,
     step: i64,

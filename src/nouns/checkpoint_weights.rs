@@ -32,7 +32,7 @@ pub struct umbo_save_weights_options {
 ///
 /// Whatever fails, the path leads to the old weights or to the new ones, complete. If `float_dtype`
 /// is another type than that of variables, the call needs memory for all of them in that type.
-#[c_call(path(path), options(options), get(checkpoint))]
+#[c_call(part(checkpoints), path(path), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_save_weights(
     checkpoint: *const umbo_checkpoint,
     path: *const c_char,
@@ -45,6 +45,7 @@ pub fn umbo_checkpoint_save_weights(
 ///
 /// @param[in] options `options` may be NULL. There is no `max_file_bytes`: memory has one file.
 #[c_call(
+    part(checkpoints),
     out(length),
     array_out(data, capacity),
     options(options),
@@ -148,7 +149,7 @@ pub struct umbo_load_weights_options {
 /// - UMBO_STATUS_INVALID_ARGUMENT: also two tensors that `map_name` gives one name.
 ///
 /// Either all that was chosen is loaded, or nothing. Other tensors of the file are ignored.
-#[c_call(path(path), options(options), get(checkpoint))]
+#[c_call(part(checkpoints), path(path), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,
     path: *const c_char,
@@ -163,7 +164,7 @@ pub fn umbo_checkpoint_load_weights(
 /// @param[in] data The bytes, which nobody writes during the call.
 /// @param[in] bytes How many they are.
 /// @param[in] options `options` may be NULL.
-#[c_call(options(options), get(checkpoint))]
+#[c_call(part(checkpoints), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_load_weights_from_memory(
     checkpoint: *mut umbo_checkpoint,
     data: *const c_void,

@@ -7,6 +7,16 @@ use crate::machinery::prelude::*;
 use umbo_core::device::{DeviceKind, registry};
 use umbo_core::executor::workers;
 
+/// The names of the optional parts that the library was built with.
+fn features() -> Vec<&'static str> {
+    let mut features = umbo_core::features();
+    if cfg!(feature = "tensorflow") {
+        features.push("tensorflow");
+    }
+    features.sort_unstable();
+    features
+}
+
 /// Gets how the library was built: a JSON object with "version", "target", "profile" and
 /// "features", the names of the optional parts that it has.
 #[unsafe(no_mangle)]
@@ -17,7 +27,7 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
             "version": env!("CARGO_PKG_VERSION"),
             "target": env!("UMBO_TARGET"),
             "profile": env!("UMBO_PROFILE"),
-            "features": umbo_core::features(),
+            "features": features(),
         });
         c_string(&info.to_string())
     });
@@ -26,9 +36,11 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 
 /// Gets whether the library has an optional feature.
 ///
-/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. "files", "mpi",
-///   "nccl": the library was built with files of arrays, with communicators over MPI, over NCCL,
-///   which need not be installed. Others: 0.
+/// @param[in] name "cuda": there is a GPU that can be a device of a strategy. Others: the library
+///   was built with "checkpoints", "checks" of steps, "files" of arrays, communicators over "mpi"
+///   and over "nccl", which need not be installed, strategies over several "ranks", "rules-extra"
+///   (all but SGD, momentum, Adam and AdamW), "tensorflow" (tensorflow.h), the "trace", "vectors"
+///   (loops for AVX2 and AVX-512). What is not known: 0.
 /// @param[out] result 1 or 0.
 ///
 /// Functions of a part that the library was built without fail with UMBO_STATUS_UNIMPLEMENTED.
@@ -36,7 +48,7 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 pub fn umbo_build_has_feature(name: *const c_char, result: *mut i32) {
     let has = match name {
         "cuda" => registry::REGISTRY.physical_count(DeviceKind::Gpu) > 0,
-        name => umbo_core::features().contains(&name),
+        name => features().contains(&name),
     };
     result.write(has.into());
 }

@@ -123,7 +123,7 @@ pub fn umbo_trainer_set_learning_rate(trainer: *mut umbo_trainer, learning_rate:
 /// epoch it is.
 ///
 /// @return As umbo_checkpoint_save(); UMBO_STATUS_NOT_FOUND: no such folder.
-#[c_call(path(path), get(trainer))]
+#[c_call(part(checkpoints), path(path), get(trainer))]
 pub fn umbo_trainer_save(trainer: *const umbo_trainer, path: *const c_char) {
     trainer.save(path)
 }
@@ -133,7 +133,7 @@ pub fn umbo_trainer_save(trainer: *const umbo_trainer, path: *const c_char) {
 /// another; else that of the training.
 ///
 /// @return As umbo_checkpoint_restore(); UMBO_STATUS_NOT_FOUND: no such file.
-#[c_call(path(path), get(trainer))]
+#[c_call(part(checkpoints), path(path), get(trainer))]
 pub fn umbo_trainer_restore(trainer: *mut umbo_trainer, path: *const c_char) {
     trainer.restore(path)
 }

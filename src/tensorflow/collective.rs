@@ -58,6 +58,7 @@ pub(crate) unsafe fn destination(
 ///
 /// Collective.
 #[c_call(
+    part(tensorflow),
     out(result),
     destination(destination),
     get(strategy),
@@ -83,6 +84,7 @@ pub fn umbo_strategy_reduce_to(
 ///
 /// Collective.
 #[c_call(
+    part(tensorflow),
     out(results),
     array(values, count),
     array(destinations, count),
@@ -121,7 +123,13 @@ pub fn umbo_strategy_batch_reduce_to(
 /// - UMBO_STATUS_NOT_FOUND: no such device.
 /// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
-#[c_call(out(result), destination(destination), get(strategy), get(value))]
+#[c_call(
+    part(tensorflow),
+    out(result),
+    destination(destination),
+    get(strategy),
+    get(value)
+)]
 pub fn umbo_strategy_broadcast_to(
     strategy: *mut umbo_strategy,
     value: *const umbo_value,

@@ -8,7 +8,7 @@ use umbo_core::input::{InputContext, make_numpy_dataset};
 /// @param[in] context What a dataset function was given.
 /// @return UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide
 ///   `global_batch_size`.
-#[c_call(out(batch_size), structure(context))]
+#[c_call(part(tensorflow), out(batch_size), structure(context))]
 pub fn umbo_input_context_per_replica_batch_size(
     context: *const umbo_input_context,
     global_batch_size: i64,
@@ -31,7 +31,7 @@ pub fn umbo_input_context_per_replica_batch_size(
 ///   value, or a variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
 ///   strategy's scope.
-#[c_call(out(dataset), get(strategy), get(arrays))]
+#[c_call(part(tensorflow), out(dataset), get(strategy), get(arrays))]
 pub fn umbo_strategy_make_numpy_dataset(
     strategy: *mut umbo_strategy,
     arrays: *const umbo_value,

@@ -4,7 +4,7 @@ use crate::machinery::prelude::*;
 use umbo_core::input::ElementSpec;
 
 /// Creates a list of values, which is used like a tuple but has another structure.
-#[c_call(out(value), handles(items, count))]
+#[c_call(part(tensorflow), out(value), handles(items, count))]
 pub fn umbo_value_create_list(
     count: i64,
     items: *const *mut umbo_value,
@@ -14,7 +14,7 @@ pub fn umbo_value_create_list(
 }
 
 /// Creates the spec of a list.
-#[c_call(out(spec), array(items, count))]
+#[c_call(part(tensorflow), out(spec), array(items, count))]
 pub fn umbo_element_spec_create_list(
     count: i64,
     items: *const *mut umbo_element_spec,

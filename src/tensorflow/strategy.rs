@@ -7,7 +7,7 @@ use umbo_core::strategy::variables;
 /// Gets a new handle to the default strategy, with one replica on CPU:0.
 ///
 /// It is current wherever no other strategy is, cannot be copied, and lives as long as the process.
-#[c_call(out(strategy))]
+#[c_call(part(tensorflow), out(strategy))]
 pub fn umbo_strategy_default(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(Strategy::default_strategy())?);
 }
@@ -17,7 +17,7 @@ pub fn umbo_strategy_default(strategy: *mut *mut umbo_strategy) {
 ///
 /// @param[in] strategy The thread keeps it. NULL: the default strategy again.
 /// @return UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
-#[c_call(get_optional(strategy))]
+#[c_call(part(tensorflow), get_optional(strategy))]
 pub fn umbo_strategy_set_current(strategy: *mut umbo_strategy) {
     set_strategy(strategy)
 }
@@ -26,13 +26,13 @@ pub fn umbo_strategy_set_current(strategy: *mut umbo_strategy) {
 /// Collective.
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
-#[c_call(out(copy), get(strategy))]
+#[c_call(part(tensorflow), out(copy), get(strategy))]
 pub fn umbo_strategy_copy(strategy: *const umbo_strategy, copy: *mut *mut umbo_strategy) {
     copy.write(make(strategy.deep_copy()?)?);
 }
 
 /// Gets whether a variable was made in this strategy, not the default one: 1 or 0.
-#[c_call(out(result), get(strategy), get(variable))]
+#[c_call(part(tensorflow), out(result), get(strategy), get(variable))]
 pub fn umbo_strategy_created_variable(
     strategy: *const umbo_strategy,
     variable: *const umbo_variable,
@@ -45,7 +45,7 @@ pub fn umbo_strategy_created_variable(
 /// of another.
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
-#[c_call(out(copy), get(variable))]
+#[c_call(part(tensorflow), out(copy), get(variable))]
 pub fn umbo_variable_copy(variable: *const umbo_variable, copy: *mut *mut umbo_variable) {
     copy.write(make(variables::deep_copy(&variable)?)?);
 }

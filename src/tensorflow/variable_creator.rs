@@ -51,7 +51,12 @@ pub type umbo_variable_creator_fn = Option<
 /// the parameter device, has its turn where the strategy's scope was entered. Runs of this thread
 /// are inside the scope; with several replicas only replica 0 makes variables, and `creator` is
 /// called on its thread. An initializer runs before the creators, which see the initial value.
-#[c_call(owned(user_data, destroy), out(scope), present(creator))]
+#[c_call(
+    part(tensorflow),
+    owned(user_data, destroy),
+    out(scope),
+    present(creator)
+)]
 pub fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
     user_data: *mut c_void,
@@ -72,7 +77,7 @@ pub fn umbo_variable_creator_scope_enter(
 /// Calls the next creator; after the last one it makes the variable. Each call makes another.
 ///
 /// @return What another creator returned.
-#[c_call(out(variable), get(request))]
+#[c_call(part(tensorflow), out(variable), get(request))]
 pub fn umbo_variable_request_next(
     request: *mut umbo_variable_request,
     variable: *mut *mut umbo_variable,
@@ -97,7 +102,7 @@ pub struct umbo_variable_request_info {
 }
 
 /// Gets what a new variable will be.
-#[c_call(result(info), get(request))]
+#[c_call(part(tensorflow), result(info), get(request))]
 pub fn umbo_variable_request_get_info(
     request: *const umbo_variable_request,
     info: *mut umbo_variable_request_info,
@@ -114,7 +119,7 @@ pub fn umbo_variable_request_get_info(
 }
 
 /// Sets what a new variable will be: all that umbo_variable_request_get_info() gets but the device.
-#[c_call(structure(info), get(request))]
+#[c_call(part(tensorflow), structure(info), get(request))]
 pub fn umbo_variable_request_set_info(
     request: *mut umbo_variable_request,
     info: *const umbo_variable_request_info,
@@ -135,7 +140,7 @@ pub fn umbo_variable_request_set_info(
 }
 
 /// Gets a new handle to the initial value, with its dtype and shape. Do not write it.
-#[c_call(out(tensor), get(request))]
+#[c_call(part(tensorflow), out(tensor), get(request))]
 pub fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
     tensor: *mut *mut umbo_tensor,
@@ -144,7 +149,7 @@ pub fn umbo_variable_request_initial_value(
 }
 
 /// Sets the initial value, of any dtype and shape. It is copied when the variable is made.
-#[c_call(get(tensor), get(request))]
+#[c_call(part(tensorflow), get(tensor), get(request))]
 pub fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
     tensor: *const umbo_tensor,

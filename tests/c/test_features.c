@@ -84,10 +84,79 @@ static void check_files(void) {
     umbo_tensor_release(tensor);
 }
 
+/* A call that succeeds where the part is there. */
+static void check_part(const char *name, const char *quoted, umbo_status status) {
+    char words[64];
+    if (has(name, quoted)) {
+        CHECK_STATUS(status, UMBO_OK);
+        return;
+    }
+    CHECK_STATUS(status, UMBO_STATUS_UNIMPLEMENTED);
+    snprintf(words, sizeof(words), "built without the feature '%s'", name);
+    CHECK_MESSAGE(words);
+}
+
+static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data, umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static void check_checks(umbo_strategy *strategy) {
+    const int64_t shape[1] = {4};
+    const float numbers[4] = {0};
+    umbo_equivalence *equivalence = NULL;
+    umbo_value *batch;
+    umbo_tensor *tensor;
+    CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, numbers, NULL, &tensor));
+    CHECK_OK(umbo_value_from_tensor(tensor, &batch));
+    check_part("checks", "\"checks\"",
+               umbo_strategy_check_equivalence(strategy, NULL, nothing, batch, NULL, NULL, &equivalence));
+    umbo_equivalence_release(equivalence);
+    umbo_value_release(batch);
+    umbo_tensor_release(tensor);
+}
+
+static void check_trace(void) {
+    if (has("trace", "\"trace\"")) {
+        CHECK_STATUS(umbo_trace_start("no folder/trace.json", NULL), UMBO_STATUS_NOT_FOUND);
+    } else {
+        CHECK_STATUS(umbo_trace_start("no folder/trace.json", NULL), UMBO_STATUS_UNIMPLEMENTED);
+        CHECK_MESSAGE("built without the feature 'trace'");
+    }
+}
+
+/* What is made of a strategy. Gradient descent, momentum, Adam and AdamW are always there. */
+static void check_parts(void) {
+    umbo_strategy *strategy, *standard = NULL;
+    umbo_checkpoint *checkpoint = NULL;
+    umbo_optimizer *plain, *adamw, *lion = NULL;
+    CHECK_OK(umbo_strategy_create(NULL, &strategy));
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &plain));
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &adamw));
+    check_part("rules-extra", "\"rules-extra\"", umbo_optimizer_create_lion(strategy, NULL, &lion));
+    check_part("checkpoints", "\"checkpoints\"", umbo_checkpoint_create(strategy, &checkpoint));
+    check_part("tensorflow", "\"tensorflow\"", umbo_strategy_default(&standard));
+    check_checks(strategy);
+    umbo_strategy_release(standard);
+    umbo_checkpoint_release(checkpoint);
+    umbo_optimizer_release(lion);
+    umbo_optimizer_release(adamw);
+    umbo_optimizer_release(plain);
+    umbo_strategy_release(strategy);
+}
+
 int main(void) {
     CHECK(!has("no such part", "\"no such part\""));
     check_mpi();
     check_nccl();
     check_files();
+    check_trace();
+    check_parts();
+    /* A strategy of several ranks needs another process; loops need a processor that has more than the least. */
+    has("ranks", "\"ranks\"");
+    has("vectors", "\"vectors\"");
     return finish();
 }

@@ -40,6 +40,17 @@ macro_rules! out_of_range {
     };
 }
 
+/// Leaves the function with UNIMPLEMENTED in a build without a feature of the crate: what the
+/// feature's part offers, and the feature are said. The compiler leaves out what follows.
+#[macro_export]
+macro_rules! built_with {
+    ($feature:literal, $part:expr) => {
+        if cfg!(not(feature = $feature)) {
+            return Err($crate::error::Error::left_out($part, $feature));
+        }
+    };
+}
+
 pub mod checksum;
 pub mod error;
 pub mod files;

@@ -48,6 +48,12 @@ mod variable_snapshot;
 mod vectors;
 mod written_variables;
 
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "checks")]
+    "checks",
+];
+
 use std::sync::Arc;
 
 pub use callback::OwnedCallback;
@@ -103,6 +109,7 @@ pub fn check(
 
 /// [`check()`] by such runs.
 fn check_by(dry_run: &DryRun<'_>, options: &CheckOptions) -> Result<Report> {
+    built_with!("checks", "checks of steps");
     let DryRun {
         strategy,
         batch,

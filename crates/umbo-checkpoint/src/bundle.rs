@@ -151,6 +151,7 @@ impl Checkpoint {
     /// Restores all state from a file that was opened, or refuses it on all ranks if it could not
     /// be opened on one.
     pub(super) fn restore_opened(&self, file: Result<CheckpointFile<'_>>) -> Result<()> {
+        built_with!("checkpoints", "checkpoints");
         let entries = self.copied_entries();
         let default = self.default_of(&entries);
         let prepared = file.and_then(|file| {

@@ -58,6 +58,13 @@ pub mod weight_export;
 pub mod weight_files;
 mod writer;
 
+/// The names of the optional parts that this crate was built with, except `files`, whose arrays
+/// other crates read.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "checkpoints")]
+    "checkpoints",
+];
+
 pub use bundle::{CallersTensor, Checkpoint, Counter, Number, SavedIterator};
 pub use manager::Manager;
 pub use manager_options::ManagerOptions;

@@ -177,6 +177,7 @@ impl CheckpointFile<'_> {
     }
 
     fn of<'s>(path: &Path, source: Source<'s>) -> Result<CheckpointFile<'s>> {
+        built_with!("checkpoints", "checkpoints");
         let length = source
             .length()
             .map_err(|error| file::failed(path, &error))?;

@@ -65,6 +65,7 @@ impl Checkpoint {
         shares: bool,
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
+        built_with!("checkpoints", "checkpoints");
         let entries = self.copied_entries();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {

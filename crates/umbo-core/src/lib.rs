@@ -22,7 +22,7 @@ extern crate umbo_base;
 
 pub mod training;
 
-pub use umbo_base::{error, files, invalid, observe, out_of_range, text};
+pub use umbo_base::{built_with, error, files, invalid, observe, out_of_range, text};
 pub use umbo_check as equivalence;
 pub use umbo_checkpoint as checkpoint;
 pub use umbo_comm as cluster;
@@ -40,5 +40,16 @@ pub use umbo_tensor::{collectives, values};
 
 /// The names of the optional parts that this library was built with: features of its package.
 pub fn features() -> Vec<&'static str> {
-    [input::FEATURES, cluster::FEATURES].concat()
+    [
+        checkpoint::FEATURES,
+        cluster::FEATURES,
+        device::FEATURES,
+        diagnose::FEATURES,
+        equivalence::FEATURES,
+        input::FEATURES,
+        kernels::FEATURES,
+        optimizer::FEATURES,
+        strategy::FEATURES,
+    ]
+    .concat()
 }

@@ -54,8 +54,10 @@ static OPEN: Mutex<BTreeMap<DeviceId, &'static dyn Backend>> = Mutex::new(BTreeM
 /// Adds a kind of devices to this process, for as long as it runs.
 ///
 /// Fails with INVALID_ARGUMENT if its name is not one of upper-case letters, is reserved or taken,
-/// and with RESOURCE_EXHAUSTED if there are 256 such kinds.
+/// with RESOURCE_EXHAUSTED if there are 256 such kinds, and with UNIMPLEMENTED in a library without
+/// the feature `cuda`, which has the loops of processors alone.
 pub fn add(kind: &'static dyn AddedKind) -> Result<DeviceKind> {
+    built_with!("cuda", "devices besides the processors");
     let name = kind.name();
     let mut added = ADDED.lock();
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase()) {

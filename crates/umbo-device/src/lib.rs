@@ -9,7 +9,10 @@ extern crate umbo_base;
 
 pub mod backend;
 pub mod cpu;
-#[cfg_attr(target_family = "wasm", path = "cuda/absent.rs")]
+#[cfg_attr(
+    not(all(feature = "cuda", not(target_family = "wasm"))),
+    path = "cuda/absent.rs"
+)]
 pub mod cuda;
 pub mod kinds;
 mod logical_gpus;
@@ -19,6 +22,12 @@ pub mod page_lock;
 pub mod registry;
 
 use std::fmt;
+
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(all(feature = "cuda", not(target_family = "wasm")))]
+    "cuda",
+];
 
 /// The kinds of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +81,9 @@ impl DeviceKind {
 const DLPACK_CPU: u32 = 1;
 const DLPACK_CUDA: u32 = 2;
 
+/// Whether there can be devices besides the processors.
+pub const HAS_OTHERS: bool = cfg!(feature = "cuda");
+
 /// A logical device of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
@@ -100,7 +112,8 @@ impl DeviceId {
     /// [`Backend`](backend::Backend) only.
     #[inline]
     pub fn is_host_memory(self) -> bool {
-        self.kind == DeviceKind::Cpu
+        // In a library without other devices the compiler leaves out what serves them.
+        !HAS_OTHERS || self.kind == DeviceKind::Cpu
     }
 }
 

@@ -28,5 +28,12 @@ mod run_end;
 mod running;
 mod sample;
 pub mod summary;
+#[cfg_attr(not(feature = "trace"), path = "trace/absent.rs")]
 pub mod trace;
 mod vectors;
+
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "trace")]
+    "trace",
+];

@@ -46,17 +46,17 @@ impl InstructionSet {
         }
     }
 
-    /// Whether this processor has these instructions.
+    /// Whether this processor has these instructions, and the library loops of them.
     pub fn is_available(self) -> bool {
         match self {
             InstructionSet::Baseline => true,
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", feature = "vectors"))]
             InstructionSet::Avx2 => {
                 is_x86_feature_detected!("avx2")
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("f16c")
             }
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", feature = "vectors"))]
             InstructionSet::Avx512 => {
                 InstructionSet::Avx2.is_available()
                     && is_x86_feature_detected!("avx512f")
@@ -64,7 +64,7 @@ impl InstructionSet {
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
             }
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(not(all(target_arch = "x86_64", feature = "vectors")))]
             _ => false,
         }
     }
@@ -86,10 +86,11 @@ impl Instructions {
         if set.is_available() {
             return Ok(Instructions(set));
         }
-        Err(Error::Unavailable(format!(
-            "this processor has no {}",
-            set.name()
-        )))
+        let name = set.name();
+        Err(match cfg!(feature = "vectors") {
+            true => Error::Unavailable(format!("this processor has no {name}")),
+            false => Error::left_out(name, "vectors"),
+        })
     }
 
     /// The instructions of every set that this processor has, the best last.
@@ -136,6 +137,7 @@ pub fn warn() {
     let has_name = |set: &InstructionSet| given == set.name();
     let problem = match InstructionSet::ALL.iter().find(|set| has_name(set)) {
         Some(set) if set.is_available() => return,
+        Some(_) if cfg!(not(feature = "vectors")) => "this library was built without",
         Some(_) => "this processor lacks",
         None => "is not known",
     };
@@ -188,12 +190,12 @@ pub const fn widest_unless_rare(is_rare: bool) -> InstructionSet {
 pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
     // Matched on constants, so that what a loop is not compiled for is not made first.
     match (instructions.set(), K::WIDEST) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", feature = "vectors"))]
         (InstructionSet::Avx512, InstructionSet::Avx512) => {
             // SAFETY: there are such instructions only where the processor has them.
             unsafe { run_avx512(kernel) }
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", feature = "vectors"))]
         (
             InstructionSet::Avx2 | InstructionSet::Avx512,
             InstructionSet::Avx2 | InstructionSet::Avx512,
@@ -208,13 +210,13 @@ pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "vectors"))]
 #[target_feature(enable = "avx2,f16c,fma")]
 fn run_avx2(kernel: impl Kernel) {
     kernel.run(Instructions(InstructionSet::Avx2));
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "vectors"))]
 #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512(kernel: impl Kernel) {
     kernel.run(Instructions(InstructionSet::Avx512));

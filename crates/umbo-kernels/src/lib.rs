@@ -23,6 +23,12 @@ extern crate umbo_base;
 #[doc(hidden)]
 pub use half;
 
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "vectors")]
+    "vectors",
+];
+
 pub mod copy;
 pub mod cuda;
 pub mod dtype;

@@ -9,6 +9,12 @@ pub mod gradients;
 pub mod rules;
 pub mod state;
 
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "rules-extra")]
+    "rules-extra",
+];
+
 pub use apply::action::ApplyAction;
 pub use apply::report::{ApplyOptions, ApplyReport};
 pub use apply::{Applied, apply, apply_with};

@@ -24,6 +24,15 @@
 #[macro_use]
 extern crate umbo_base;
 
+/// The names of the optional parts that this crate was built with.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "ranks")]
+    "ranks",
+];
+
+/// Whether strategies can be over several ranks.
+pub const HAS_RANKS: bool = cfg!(feature = "ranks");
+
 pub mod commit;
 pub mod context;
 pub mod extended;

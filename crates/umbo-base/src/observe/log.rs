@@ -178,10 +178,19 @@ fn place_of_new(logged: &mut Vec<u64>, message: &str) -> Option<usize> {
 /// relaxed load.
 pub fn log(level: Level, message: impl FnOnce() -> String) {
     if is_wanted(level) {
-        // A message may come before any other call that applies the environment's settings.
-        apply_environment();
-        LOG.log(level, message);
+        let mut message = Some(message);
+        log_wanted(level, &mut || {
+            message.take().map(|message| message()).unwrap_or_default()
+        });
     }
+}
+
+/// Logs a message of a level that was wanted.
+#[cold]
+fn log_wanted(level: Level, message: &mut dyn FnMut() -> String) {
+    // A message may come before any other call that applies the environment's settings.
+    apply_environment();
+    LOG.log(level, message);
 }
 
 /// Logs a message where the caller holds locks, or others wait for it, so that the program's code

@@ -1,4 +1,5 @@
-//! CUDA on targets that have none, such as WebAssembly: no device is found, and none is opened.
+//! The stand-in for CUDA on targets that have none, such as WebAssembly, and in a library without
+//! the feature `cuda`: no device is found, and none is opened.
 
 use crate::MemoryInfo;
 use umbo_base::error::{Error, Result};
@@ -24,7 +25,10 @@ pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
     Err(absent(ordinal))
 }
 
-const REASON: &str = "there is no CUDA on this target";
+const REASON: &str = match cfg!(feature = "cuda") {
+    true => "there is no CUDA on this target",
+    false => "this library was built without the feature 'cuda'",
+};
 
 fn absent(ordinal: u32) -> Error {
     Error::NotFound(format!("GPU {ordinal} does not exist: {REASON}"))

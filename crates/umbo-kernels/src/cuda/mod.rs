@@ -5,6 +5,7 @@
 //! `scripts/build_ptx.sh` makes it anew. Tests compile the same source as C++ and compare every
 //! kernel with the CPU's: the bits are the same, except those of a NaN.
 
+#[cfg_attr(not(feature = "cuda"), path = "absent.rs")]
 mod ptx;
 
 pub use ptx::PTX;

@@ -98,6 +98,7 @@ pub fn prepared_on_device(
     backend: &'static dyn Backend,
     queue: impl FnOnce(&KernelLauncher<'_>) -> Result<()>,
 ) -> Result<PreparedLaunches> {
+    built_with!("cuda", "launches of kernels");
     let _entered = backend.enter()?;
     backend.load_kernels(&IMAGES)?;
     let (memory, launches) = Default::default();

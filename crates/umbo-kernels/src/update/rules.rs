@@ -74,7 +74,7 @@ macro_rules! rules {
         $(#[$doc:meta])*
         $Kind:ident = $name:literal ($($scalar:ident),*) [$($state:ident),*] $body:tt
         $(measured ($($measured:ident),*) $rate:ident $after:tt)?
-        $(as $rare:ident)?;
+        $(as $rare:ident)? $(in $extra:ident)?;
     )*) => {
         /// A rule of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +101,15 @@ macro_rules! rules {
                 }
             }
 
+            /// Whether the library has loops for it: those of rules `in extra` are of the feature
+            /// `rules-extra`.
+            const fn has_loops(self) -> bool {
+                cfg!(feature = "rules-extra")
+                    || match self {
+                        $(RuleKind::$Kind => stringify!($($extra)?).is_empty(),)*
+                    }
+            }
+
             /// The name of the rule in the kernels of GPUs.
             pub fn name(self) -> &'static str {
                 match self {
@@ -113,7 +122,10 @@ macro_rules! rules {
             /// Updates the elements of the pass, on this thread. Nothing is allocated.
             pub fn run(&self, pass: &UpdatePass<'_>) {
                 for_real!(pass.dtype(), T => match self.kind {
-                    $(RuleKind::$Kind => pass.run($Kind::<T>::new(&self.scalars)),)*
+                    $(RuleKind::$Kind if const { RuleKind::$Kind.has_loops() } => {
+                        pass.run($Kind::<T>::new(&self.scalars));
+                    })*
+                    _ => unreachable!("a rule without loops cannot be made"),
                 });
             }
 
@@ -121,7 +133,7 @@ macro_rules! rules {
             /// element; 0 if it needs none.
             pub fn measure(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
                 for_real!(pass.dtype(), T => match self.kind {
-                    $($(RuleKind::$Kind => {
+                    $($(RuleKind::$Kind if const { RuleKind::$Kind.has_loops() } => {
                         let _ = stringify!($($measured)*);
                         pass.measure($Kind::<T>::new(&self.scalars))
                     })?)*
@@ -215,7 +227,7 @@ macro_rules! measure {
 // w is the weight and g the gradient. Scalars whose names begin with an underscore are not used.
 // The squares of the numbers that are `measured` are added up over the variable first. A rule `as
 // rare` has one loop for every number of replicas. All rules are rare except those that the test
-// `hot_loops` counts.
+// `hot_loops` counts. Rules `in extra` can be left out.
 rules! { w g:
     /// Gradient descent.
     Sgd = "sgd" (learning_rate) [] {
@@ -255,24 +267,24 @@ rules! { w g:
     Adagrad = "adagrad" (learning_rate, epsilon) [n] {
         n = n + g * g;
         w = w - learning_rate * (g / (sqrt(n) + epsilon));
-    };
+    } in extra;
     /// RMSprop: `rest` is 1 - rho.
     RmsProp = "rmsprop" (rho, rest, _momentum, epsilon, learning_rate) [v] {
         v = rho * v + rest * (g * g);
         w = w - learning_rate * (g / (sqrt(v) + epsilon));
-    };
+    } in extra;
     /// RMSprop with momentum.
     RmsPropMomentum = "rmsprop_momentum" (rho, rest, momentum, epsilon, learning_rate) [v, b] {
         v = rho * v + rest * (g * g);
         b = momentum * b + g / (sqrt(v) + epsilon);
         w = w - learning_rate * b;
-    } as rare;
+    } as rare in extra;
     /// Centered RMSprop.
     RmsPropCentered = "rmsprop_centered" (rho, rest, _momentum, epsilon, learning_rate) [v, a] {
         v = rho * v + rest * (g * g);
         a = rho * a + rest * g;
         w = w - learning_rate * (g / (sqrt(at_least_zero(v - finite(a * a))) + epsilon));
-    } as rare;
+    } as rare in extra;
     /// Centered RMSprop with momentum.
     RmsPropCenteredMomentum = "rmsprop_centered_momentum"
         (rho, rest, momentum, epsilon, learning_rate) [v, a, b] {
@@ -280,7 +292,7 @@ rules! { w g:
         a = rho * a + rest * g;
         b = momentum * b + g / (sqrt(at_least_zero(v - finite(a * a))) + epsilon);
         w = w - learning_rate * b;
-    } as rare;
+    } as rare in extra;
     /// NAdam: `rate` is the factor of the moment, `rate_now` that of the gradient, and `kept` as in
     /// AdamW, or 1 without decoupled weight decay.
     NAdam = "nadam"
@@ -288,19 +300,19 @@ rules! { w g:
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * (g * g);
         w = kept * w - (rate * m + rate_now * g) / (sqrt(v) * correction2 + epsilon);
-    };
+    } in extra;
     /// RAdam: `rate` is that of steps that are divided by the root of v, `plain` that of others;
     /// one of them is 0. `kept` is as in NAdam.
     RAdam = "radam" (beta1, beta2, rest1, rest2, rate, plain, epsilon, kept) [m, v] {
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * (g * g);
         w = kept * w - (rate * (m / (sqrt(v) + epsilon)) + plain * m);
-    };
+    } in extra;
     /// Lion: `kept` is as in AdamW.
     Lion = "lion" (beta1, beta2, rest1, rest2, learning_rate, kept) [m] {
         w = kept * w - learning_rate * sign(beta1 * m + rest1 * g);
         m = beta2 * m + rest2 * g;
-    };
+    } in extra;
     /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and
     /// `rate` = learning_rate * norm(w) / norm(u). Until the norms are measured, their quotient
     /// counts as 1.
@@ -312,7 +324,7 @@ rules! { w g:
         let u = correction1 * (m / (sqrt(v) * correction2 + epsilon)) + weight_decay * w;
     } measured (w, u) rate {
         w = w - rate * u;
-    };
+    } in extra;
     /// LARS: `rate` = learning_rate * trust_coefficient * norm(w) / norm(u), and learning_rate if
     /// one of the norms is 0.
     Lars = "lars" (momentum, weight_decay) [a] {
@@ -321,7 +333,7 @@ rules! { w g:
     } measured (w, u) rate {
         a = a + rate * u;
         w = w - a;
-    };
+    } in extra;
     /// FTRL-Proximal: `per_rate` is 1 / learning_rate.
     Ftrl = "ftrl" (per_rate, beta, l1, l2) [z, n] {
         let g = with_finite_square(g);
@@ -329,7 +341,7 @@ rules! { w g:
         n = finite(n + g * g);
         z = z + g - (sqrt(n) - before) * per_rate * w;
         w = -(beyond(z, l1) / ((beta + sqrt(n)) * per_rate + l2));
-    };
+    } in extra;
     /// Adam with the largest second moment.
     AmsGrad = "amsgrad" (beta1, beta2, rest1, rest2, rate, correction2, epsilon) [m, v, v_max] {
         m = beta1 * m + rest1 * g;

@@ -22,6 +22,7 @@ use crate::state::memory::{OptimizerMemory, RateSource};
 use crate::state::settings::{NonFinite, Settings};
 use umbo_base::error::{Error, Result};
 use umbo_kernels::update::weighted_sum::Clipping;
+use umbo_strategy::HAS_RANKS;
 use umbo_strategy::commit::CommitAction;
 use umbo_strategy::ranks::{AddQuantity, Ranks};
 use umbo_tensor::values::variable::Variable;
@@ -130,7 +131,8 @@ impl ApplyAction {
             launcher,
         };
         let decided = if updates {
-            self.prepare_update(&mut apply, exchange.as_mut(), learning_rate)
+            let exchange = exchange.as_mut().filter(|_| HAS_RANKS);
+            self.prepare_update(&mut apply, exchange, learning_rate)
         } else {
             self.prepare_accumulation(&mut apply)
         };
@@ -172,7 +174,7 @@ impl ApplyAction {
                 self.options.measure_norm.into(),
             );
         };
-        let updates_all = self.optimizer.rule().factored_rule().is_some();
+        let updates_all = self.optimizer.rule().factors().is_some();
         Exchange::begin(
             ranks,
             &self.gradients,

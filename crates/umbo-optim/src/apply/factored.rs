@@ -41,7 +41,7 @@ impl FactoredMemory {
         items: &[UpdateGroup],
         context: UpdateContext<'_>,
     ) -> Result<()> {
-        if context.rule.factored_rule().is_none() {
+        if context.rule.factors().is_none() {
             return Ok(());
         }
         let mut most = 0;
@@ -63,7 +63,7 @@ impl FactoredMemory {
         context: UpdateContext<'_>,
         contributions: &mut Vec<Contribution<'static>>,
     ) {
-        let Some(rule) = context.rule.factored_rule() else {
+        let Some(rule) = context.rule.factors() else {
             return;
         };
         let sums = SpanMut::of_bytes(self.sums.bytes_mut(), DType::Float64);
@@ -100,6 +100,9 @@ impl MeasuredUpdate {
         variable: &Variable,
         pass: &UpdatePass<'_>,
     ) {
+        if context.rule.factors().is_none() {
+            return;
+        }
         let moments = context.moments(update, &variable.shape());
         // SAFETY: this apply has claimed the variable and its state, which nobody writes now.
         unsafe { self.step.run(pass, &moments, &self.means) };
@@ -145,7 +148,7 @@ impl<'a> UpdateContext<'a> {
         Some(DeviceFactoredUpdate {
             gradient,
             clipping: self.clipping,
-            scalars: self.rule.factored_rule()?.scalars(&update.scalars),
+            scalars: self.rule.factors()?.scalars(&update.scalars),
             weights: address_of(variable, update.buffer),
             moments: self.device_moments(update, &variable.shape())?,
             not_finite: Some(not_finite),

@@ -150,7 +150,7 @@ impl ApplyBackend for CpuBackend {
             item.cost = bytes;
             push_piece(pieces, sources, item);
             // The ranks have measured all parts of sharded variables.
-            if rule.measures() && rule.factored_rule().is_none() && !item.divided {
+            if rule.measures() && rule.factors().is_none() && !item.divided {
                 let contributions = &mut *contributions[0].lock();
                 let measure = |update: &PreparedUpdate, pass: UpdatePass<'_>| {
                     rule.measure(update.scalars, &pass)

@@ -12,7 +12,7 @@ use crate::exchange::between_devices::Buffers;
 use crate::exchange::buffers::AlignedBytes;
 use crate::exchange::shards::{ReceivedShard, Shards};
 use umbo_base::error::Result;
-use umbo_device::registry;
+use umbo_device::{HAS_OTHERS, registry};
 use umbo_tensor::Tensor;
 use umbo_tensor::values::variable::Variable;
 
@@ -100,8 +100,9 @@ impl Deref for Launcher {
 
     fn deref(&self) -> &(dyn ApplyBackend + 'static) {
         match self {
+            Launcher::Device(device) if HAS_OTHERS => device,
+            Launcher::Device(_) => &CpuBackend,
             Launcher::Host(host) => host,
-            Launcher::Device(device) => device,
         }
     }
 }

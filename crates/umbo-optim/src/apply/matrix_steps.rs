@@ -33,7 +33,7 @@ pub(crate) fn check_matrix(
     rule: &dyn UpdateRule,
     is_row_sparse: bool,
 ) -> Result<()> {
-    if rule.matrix_rule().is_none() {
+    if rule.matrices().is_none() {
         return Ok(());
     }
     let name = rule.name();
@@ -66,7 +66,7 @@ impl ApplyWorkspace {
     /// Reserves the steps of all matrices of a prepared update, and the memory in which they are
     /// made. Does nothing for rules without such steps.
     pub(crate) fn reserve_matrix_steps(&mut self, context: UpdateContext<'_>) -> Result<()> {
-        if context.rule.matrix_rule().is_none() {
+        if context.rule.matrices().is_none() {
             return Ok(());
         }
         let ApplyWorkspace { items, steps, .. } = self;
@@ -138,7 +138,7 @@ impl ApplyWorkspace {
     /// Makes the steps of the matrices that this process updates as a whole. Cannot fail: memory is
     /// reserved.
     pub(crate) fn make_matrix_steps(&mut self, context: UpdateContext<'_>) {
-        let Some(matrices) = context.rule.matrix_rule() else {
+        let Some(matrices) = context.rule.matrices() else {
             return;
         };
         self.look_ahead(context, matrices, |item| !item.divided);

@@ -108,7 +108,7 @@ impl ApplyBackend for DeviceBackend {
             operands: &operands,
             first_flag,
         };
-        let (launches, copies) = match context.rule.factored_rule() {
+        let (launches, copies) = match context.rule.factors() {
             Some(_) => (updates.by_factored_moments()?, Vec::new()),
             None => updates.by_elements()?,
         };

@@ -301,7 +301,7 @@ impl<'a> Exchange<'a> {
                 &mut work.exchange,
             )?;
         }
-        if let Some(matrices) = context.rule.matrix_rule() {
+        if let Some(matrices) = context.rule.matrices() {
             let dealt = shards.deal(context.sources);
             dealt.make(&mut collective, work, context, matrices)?;
         }
@@ -375,7 +375,7 @@ impl<'a> Exchange<'a> {
 
 /// Reserves the memory for steps of whole matrices, if the rule makes them.
 fn reserve_matrices(work: &mut ApplyWorkspace, context: UpdateContext<'_>) -> Result<()> {
-    if context.rule.matrix_rule().is_none() {
+    if context.rule.matrices().is_none() {
         return Ok(());
     }
     work.reserve_matrix_steps(context)?;

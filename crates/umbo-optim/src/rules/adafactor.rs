@@ -28,6 +28,7 @@ pub struct Adafactor {
 impl Adafactor {
     /// The rule with these numbers, and `weight_decay` (λ), finite and at least 0.
     pub fn new(numbers: FactoredRule, weight_decay: f64) -> Result<Adafactor> {
+        built_with!("rules-extra", "the rule adafactor");
         let FactoredRule {
             beta2_decay,
             clip_threshold,

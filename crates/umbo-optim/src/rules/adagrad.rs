@@ -27,6 +27,7 @@ impl Adagrad {
     /// The rule whose sums of squares start at `initial_accumulator`, finite and at least 0;
     /// `epsilon` is finite and more than 0 also when rounded to float32.
     pub fn new(initial_accumulator: f64, epsilon: f64) -> Result<Adagrad> {
+        built_with!("rules-extra", "the rule adagrad");
         check_not_negative("initial_accumulator", initial_accumulator)?;
         check_epsilon(epsilon)?;
         Ok(Adagrad {

@@ -92,6 +92,7 @@ impl Adam {
     /// variable, its moments and its gradients before the one that updates: 12 + R·g bytes an
     /// element more.
     pub fn lamb(beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64) -> Result<Adam> {
+        built_with!("rules-extra", "the rule lamb");
         Adam::new(beta1, beta2, epsilon)?.decayed(Uses::Lamb, weight_decay)
     }
 

@@ -26,6 +26,7 @@ impl Ftrl {
     /// The rule with `beta`, L1 and L2 strengths, and the start of the sum of squares n: all
     /// finite and at least 0, and `beta` and `initial_accumulator` not both 0.
     pub fn new(beta: f64, l1: f64, l2: f64, initial_accumulator: f64) -> Result<Ftrl> {
+        built_with!("rules-extra", "the rule ftrl");
         let arguments = [
             ("beta", beta),
             ("l1", l1),

@@ -31,6 +31,7 @@ impl Lars {
     /// The rule with decay factor `momentum` (μ), at least 0 and less than 1, `trust_coefficient`
     /// (c) and `weight_decay` (λ), both finite and at least 0.
     pub fn new(momentum: f64, trust_coefficient: f64, weight_decay: f64) -> Result<Lars> {
+        built_with!("rules-extra", "the rule lars");
         check_decay("momentum", momentum)?;
         check_not_negative("trust_coefficient", trust_coefficient)?;
         check_not_negative("weight_decay", weight_decay)?;

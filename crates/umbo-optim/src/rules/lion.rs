@@ -26,6 +26,7 @@ impl Lion {
     /// The rule with decay factors `beta1` and `beta2`, at least 0 and less than 1, and
     /// `weight_decay` (λ), finite and at least 0.
     pub fn new(beta1: f64, beta2: f64, weight_decay: f64) -> Result<Lion> {
+        built_with!("rules-extra", "the rule lion");
         check_decay("beta1", beta1)?;
         check_decay("beta2", beta2)?;
         check_not_negative("weight_decay", weight_decay)?;

@@ -195,6 +195,29 @@ impl WeightDecay {
     }
 }
 
+/// Whether the library has the rules of the feature `rules-extra`: all but gradient descent, with
+/// and without momentum, Adam and AdamW.
+const HAS_EXTRA: bool = cfg!(feature = "rules-extra");
+
+impl dyn UpdateRule + '_ {
+    /// [`UpdateRule::matrix_rule`]. No rule is for matrices in a library without such rules, from
+    /// which the compiler leaves out what serves them.
+    #[inline(always)]
+    pub(crate) fn matrices(&self) -> Option<&MatrixRule> {
+        if HAS_EXTRA { self.matrix_rule() } else { None }
+    }
+
+    /// [`UpdateRule::factored_rule`], in the same way.
+    #[inline(always)]
+    pub(crate) fn factors(&self) -> Option<&FactoredRule> {
+        if HAS_EXTRA {
+            self.factored_rule()
+        } else {
+            None
+        }
+    }
+}
+
 /// A rule of gradient descent: its state, and its formula for one element.
 ///
 /// A rule is immutable. The optimizer holds what changes from update to update, the slots and the

@@ -36,6 +36,7 @@ impl Muon {
     /// finite and at least 0, and `epsilon`, finite and more than 0 also when rounded to float32;
     /// with Nesterov's momentum and the original scale.
     pub fn new(momentum: f64, weight_decay: f64, epsilon: f64) -> Result<Muon> {
+        built_with!("rules-extra", "the rule muon");
         check_decay("momentum", momentum)?;
         check_not_negative("weight_decay", weight_decay)?;
         check_epsilon(epsilon)?;

@@ -33,6 +33,7 @@ impl NAdam {
     /// finite and more than 0 also when rounded to float32, and `momentum_decay` (ψ), finite and at
     /// least 0.
     pub fn new(beta1: f64, beta2: f64, epsilon: f64, momentum_decay: f64) -> Result<NAdam> {
+        built_with!("rules-extra", "the rule nadam");
         check_decay("beta1", beta1)?;
         check_decay("beta2", beta2)?;
         check_epsilon(epsilon)?;

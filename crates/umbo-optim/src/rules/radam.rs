@@ -32,6 +32,7 @@ impl RAdam {
     /// The rule with decay factors `beta1` and `beta2`, at least 0 and less than 1, and `epsilon`,
     /// finite and more than 0 also when rounded to float32.
     pub fn new(beta1: f64, beta2: f64, epsilon: f64) -> Result<RAdam> {
+        built_with!("rules-extra", "the rule radam");
         check_decay("beta1", beta1)?;
         check_decay("beta2", beta2)?;
         check_epsilon(epsilon)?;

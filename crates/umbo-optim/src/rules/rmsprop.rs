@@ -36,6 +36,7 @@ impl RmsProp {
     /// at least 0 and less than 1, and `epsilon`, finite and more than 0 also when rounded to
     /// float32.
     pub fn new(rho: f64, momentum: f64, centered: bool, epsilon: f64) -> Result<RmsProp> {
+        built_with!("rules-extra", "the rule rmsprop");
         check_decay("rho", rho)?;
         check_decay("momentum", momentum)?;
         check_epsilon(epsilon)?;

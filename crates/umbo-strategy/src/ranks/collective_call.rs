@@ -101,16 +101,15 @@ impl Ranks {
         call: Call<'_>,
         outcome: Result<T>,
     ) -> Result<(Collective<'_>, T)> {
+        built_with!("ranks", "exchanges of ranks");
         let mut turn = self.turn.lock();
         let (descriptors, value) = self.exchange_descriptors(&mut turn, call, outcome)?;
-        Ok((
-            Collective {
-                ranks: self,
-                turn,
-                descriptors,
-            },
-            value,
-        ))
+        let collective = Collective {
+            ranks: self,
+            turn,
+            descriptors,
+        };
+        Ok((collective, value))
     }
 
     fn exchange_descriptors<T>(
@@ -119,6 +118,21 @@ impl Ranks {
         call: Call<'_>,
         outcome: Result<T>,
     ) -> Result<(Descriptors, T)> {
+        let (value, outcome) = match outcome {
+            Ok(value) => (Some(value), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let descriptors = self.exchange_outcomes(turn, call, outcome)?;
+        Ok((descriptors, value.expect("no rank has failed")))
+    }
+
+    /// Fails if `outcome` is an error, of whatever type the value is otherwise.
+    fn exchange_outcomes(
+        &self,
+        turn: &mut CommunicatorState,
+        call: Call<'_>,
+        outcome: Result<()>,
+    ) -> Result<Descriptors> {
         let series = &mut *self.series.lock();
         if !series.is_open {
             series.begin(0);
@@ -156,7 +170,7 @@ impl Ranks {
             series.ended = Some(ended);
             return Err(error);
         }
-        outcome.map(|value| (descriptors, value))
+        outcome.map(|()| descriptors)
     }
 
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {

@@ -84,6 +84,7 @@ impl Strategy {
             .as_ref()
             .filter(|engine| engine.size() > 1);
         let Some(engine) = engine else { return made };
+        built_with!("ranks", "strategies over several ranks");
         let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
         let replicas = made
             .as_ref()

@@ -104,6 +104,13 @@ impl Trainer {
             .interrupt_path
             .as_deref()
             .map_or(Ok(()), |path| check_place(path, "interrupt_path"))?;
+        if options.interrupt_path.is_some() || matches!(options.replicas, Replicas::Chosen) {
+            // Replicas are chosen by moving the state to others.
+            built_with!(
+                "checkpoints",
+                "interrupt_path, and replicas that are chosen,"
+            );
+        }
         let parts = Parts::new(maker(None)?, &options)?;
         Ok(Arc::new(Trainer {
             parts: RwLock::new((parts, Choice::open())),

@@ -97,16 +97,15 @@ impl Parts {
             },
         )?;
         let checkpoint = Checkpoint::new(&strategy);
-        for (index, variable) in variables.iter().enumerate() {
-            checkpoint
-                .add(variable.name().as_str(), Arc::new(variable.clone()))
-                .map_err(|error| error.within(format!("parameters[{index}]")))?;
-        }
-        checkpoint.add("optimizer", Arc::clone(&optimizer) as _)?;
-        if options.accumulation_steps > 1 {
-            checkpoint.add("gradients", Arc::clone(&gradients) as _)?;
-        }
         State::default().store(&checkpoint)?;
+        // Without checkpoints the compiler leaves out how these are saved.
+        if cfg!(feature = "checkpoints") {
+            add_variables(&checkpoint, &variables)?;
+            checkpoint.add("optimizer", Arc::clone(&optimizer) as _)?;
+            if options.accumulation_steps > 1 {
+                checkpoint.add("gradients", Arc::clone(&gradients) as _)?;
+            }
+        }
         let shape = |one: &Parameters| {
             one.row_length.map(|length| RowShape {
                 rows: one.variable.shape()[0],
@@ -202,6 +201,15 @@ fn check_updates(parameters: &[Parameters], optimizer: &Optimizer) -> Result<()>
                  that rows do not divide; leave one of them out"
             ));
         }
+    }
+    Ok(())
+}
+
+fn add_variables(checkpoint: &Checkpoint, variables: &[Variable]) -> Result<()> {
+    for (index, variable) in variables.iter().enumerate() {
+        checkpoint
+            .add(variable.name().as_str(), Arc::new(variable.clone()))
+            .map_err(|error| error.within(format!("parameters[{index}]")))?;
     }
     Ok(())
 }
