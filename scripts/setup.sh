@@ -227,6 +227,8 @@ if is wasm everything; then
     "$tools/bin/python" -c "import $module" >/dev/null 2>&1 || pip_install $module ||
       say "no $module; the tests for WebAssembly are skipped"
   done
+  have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
+    say "no Chromium; the page of WebAssembly is not tried"
 fi
 if is macos test everything; then
   for target in aarch64-apple-darwin x86_64-apple-darwin; do
@@ -261,6 +263,7 @@ if is test everything; then
 fi
 if is everything; then
   have meson || pip_install meson || say "no Meson; its test is skipped"
+  have bazel || apt_install bazel-bootstrap || say "no Bazel; its test is skipped"
   have tcc || apt_install tcc || say "no tcc; its test of the headers is skipped"
   have clang-19 || apt_install clang-19 || say "no clang 19; the tests of the kernels' PTX are skipped"
 fi
