@@ -256,7 +256,7 @@ test-musl: ## Build for musl and run examples, with and without shared libraries
 	@scripts/setup.sh musl
 	@scripts/musl.sh $(if $(SMALL),small)
 
-test-wasm: ## Build for WebAssembly with WASI and run programs in wasmtime; one learns digits without files
+test-wasm: ## Build for WebAssembly with WASI and run programs in wasmtime; one learns digits without files, in Chromium too
 	@scripts/setup.sh wasm
 	@scripts/wasm.sh $(if $(SMALL),small)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the library for WebAssembly with the first preview of WASI, compiles programs in C with zig, and runs them in wasmtime:
-# one learns digits without any files, and its weights are compared with those of this machine's library.
+# one learns digits without any files, and its weights are compared with those of this machine's library. The same program
+# draws what it learns on a page, which Chromium opens: build/wasm/page.html.
 #
 #   scripts/wasm.sh [small]   small: the library and the digits
 set -euo pipefail
@@ -62,6 +63,20 @@ expected=$(<tests/wasm/expected.txt)
   exit 1
 }
 ls -l "$work/digits.wasm"
+
+echo "==== Digits on a page"
+tests/wasm/page.py "$work/digits.wasm" "$work/page.html"
+browser=$(command -v chromium-headless-shell || command -v chromium || true)
+if [ -n "$browser" ]; then
+  timeout 600 tests/wasm/page.py --try "$browser" "$work/page.html" "$work/page" >"$work/page.txt"
+  grep '^others' "$work/page.txt"
+  grep -qx "$expected" "$work/page.txt" || {
+    echo "the weights are others than $expected"
+    exit 1
+  }
+else
+  echo "wasm: SKIPPED: the page; there is no Chromium (apt-get install chromium)"
+fi
 if [ "$how" = small ]; then exit 0; fi
 
 echo "==== The same on this machine"

@@ -1,6 +1,7 @@
 /* Learns pictures of digits without files, and prints what share of others it recognises and the SHA-256 of its weights, which
  * are the same on every system: nothing of libm is called. The pictures are those of c_examples/data/digits, which pictures.py
- * has written into pictures.h. */
+ * has written into pictures.h. With the argument "drawn" it also prints what page.html draws: each epoch's share of mistakes, and
+ * the first of the other pictures with what it takes them for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "../one_sha/sha256.h"
 #include "pictures.h"
 
-enum { CLASSES = 10, HIDDEN = 24, FIRST = HIDDEN * (PIXELS + 1), WEIGHTS = FIRST + CLASSES * (HIDDEN + 1), EPOCHS = 20 };
+enum { CLASSES = 10, DRAWN = 60, HIDDEN = 24, FIRST = HIDDEN * (PIXELS + 1), WEIGHTS = FIRST + CLASSES * (HIDDEN + 1), EPOCHS = 20 };
 
 typedef struct {
     const unsigned char (*pictures)[PIXELS];
@@ -45,6 +46,13 @@ static void look(const float *weights, const unsigned char *picture, float hidde
     for (int class = 0; class < CLASSES; class++) classes[class] /= sum;
 }
 
+/* The class that a picture probably is. */
+static int recognised(const float classes[CLASSES]) {
+    int best = 0;
+    for (int class = 1; class < CLASSES; class++) best = classes[class] > classes[best] ? class : best;
+    return best;
+}
+
 /* Adds the gradient of the cross entropy of a picture. */
 static void learn_picture(const float *weights, const unsigned char *picture, const float hidden[HIDDEN],
                           const float errors[CLASSES], float *gradient) {
@@ -70,9 +78,9 @@ static umbo_status learn(const umbo_rows *rows, const float *weights, float *gra
     for (int64_t at = 0; at < rows->count; at++) {
         const int64_t row = rows->indices[at];
         float hidden[HIDDEN], classes[CLASSES];
-        int best = 0;
+        int best;
         look(weights, of->pictures[row], hidden, classes);
-        for (int class = 1; class < CLASSES; class++) best = classes[class] > classes[best] ? class : best;
+        best = recognised(classes);
         *loss += best != of->labels[row];
         if (gradient == NULL) {
             of->right += best == of->labels[row];
@@ -82,6 +90,17 @@ static umbo_status learn(const umbo_rows *rows, const float *weights, float *gra
         learn_picture(weights, of->pictures[row], hidden, classes, gradient);
     }
     return UMBO_OK;
+}
+
+/* What the page draws, a line for each picture: the digit, what it is taken for, and the pixels, from 0 to g. */
+static void print_pictures(const float *weights, const examples *of) {
+    for (int row = 0; row < DRAWN; row++) {
+        float hidden[HIDDEN], classes[CLASSES];
+        look(weights, of->pictures[row], hidden, classes);
+        printf("picture %d %d ", of->labels[row], recognised(classes));
+        for (int at = 0; at < PIXELS; at++) putchar("0123456789abcdefg"[of->pictures[row][at]]);
+        putchar('\n');
+    }
 }
 
 /* What asks for threads is refused, where there are none, and says so. */
@@ -97,8 +116,9 @@ static int is_refused_without_threads(void) {
     return 1;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static float weights[WEIGHTS];
+    const int is_drawn = argc > 1 && strcmp(argv[1], "drawn") == 0;
     examples training = {training_pictures, training_labels, 0}, others = {other_pictures, other_labels, 0};
     umbo_trainer *trainer = NULL;
     char text[SHA_TEXT];
@@ -111,9 +131,14 @@ int main(void) {
     }
     UMBO_CHECK(umbo_trainer_create(
         weights, WEIGHTS, &UMBO_OPTIONS(umbo_trainer, .rule = "adam", .learning_rate = 0.004, .replicas = 1), &trainer));
-    for (int epoch = 0; epoch < EPOCHS; epoch++)
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
         UMBO_CHECK(umbo_trainer_epoch(trainer, TRAINING, 32, learn, &training, &loss));
+        if (is_drawn) printf("epoch %d %.4f\n", epoch + 1, loss);
+        if (is_drawn) fflush(stdout);
+    }
     UMBO_CHECK(umbo_trainer_evaluate(trainer, OTHERS, 256, learn, &others, &loss));
+    if (is_drawn) printf("others %d %d\n", (int)others.right, OTHERS);
+    if (is_drawn) print_pictures(weights, &others);
     umbo_trainer_release(trainer);
     sha256_begin(&sha);
     sha256_add(&sha, weights, sizeof(weights));
