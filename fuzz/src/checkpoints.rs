@@ -1,6 +1,7 @@
 //! Checkpoints and other files of tensors in the safetensors format.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -221,11 +222,15 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
     let header: Json = serde_json::from_slice(bytes.get(8..)?.get(..length)?).ok()?;
     let data = &bytes[8 + length..];
     let mut own: Json = serde_json::from_str(header["__metadata__"][CHECKPOINT].as_str()?).ok()?;
-    let tensors = header
-        .as_object()?
-        .iter()
-        .filter(|(name, _)| *name != "__metadata__");
-    let tensors = tensors.map(|(name, info)| {
+    let mut tensors: BTreeMap<&String, &Json> = header.as_object()?.iter().collect();
+    tensors.remove(&"__metadata__".to_owned());
+    let line = |(name, info): (&&String, &&Json)| {
+        let sizes = info["shape"].as_array().into_iter().flatten();
+        let sizes: String = sizes.map(|size| format!(" {size}")).collect();
+        format!("{name} {}{sizes}\n", info["dtype"].as_str().unwrap_or_default())
+    };
+    let lines: String = tensors.iter().map(line).collect();
+    let elements = tensors.values().map(|info| {
         let offset = |at: usize| {
             info["data_offsets"][at]
                 .as_u64()
@@ -234,12 +239,13 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
         let elements = offset(0)
             .zip(offset(1))
             .and_then(|(start, end)| data.get(start..end));
-        let crc32 = digits(crc32fast::hash(elements.unwrap_or_default()));
-        let saved = json!({"dtype": info["dtype"], "shape": info["shape"], "crc32": crc32});
-        (name.clone(), saved)
+        digits(crc32fast::hash(elements.unwrap_or_default()))
     });
-    let tensors = Json::Object(tensors.collect());
-    own.as_object_mut()?.insert("tensors".into(), tensors);
+    let elements: String = elements.collect();
+    let fields = own.as_object_mut()?;
+    fields.insert("elements".into(), elements.into());
+    let tensors = digits(crc32fast::hash(lines.as_bytes()));
+    fields.insert("tensors".into(), tensors.into());
     let own = own.to_string();
     let mut header = header.as_object()?.clone();
     header.insert(

@@ -1,5 +1,6 @@
 //! Files: what is in them, and that damage is found.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 
 use serde_json::{Value as Json, json};
@@ -50,24 +51,34 @@ fn a_file_is_what_the_format_says() {
         crc32(text.bytes()),
         digits(&header["__metadata__"]["umbo.crc32"])
     );
-    let tensors = metadata["tensors"].as_object().unwrap();
-    assert_eq!(tensors.len() + 1, header.as_object().unwrap().len());
+    let all = header.as_object().unwrap().iter();
+    let mut tensors: BTreeMap<&str, &Json> = all.map(|(name, info)| (&name[..], info)).collect();
+    tensors.remove("__metadata__");
+    let line = |(name, info): (&&str, &&Json)| {
+        let sizes = info["shape"].as_array().unwrap().iter();
+        let sizes: String = sizes.map(|size| format!(" {size}")).collect();
+        format!("{name} {}{sizes}\n", info["dtype"].as_str().unwrap())
+    };
+    let lines: String = tensors.iter().map(line).collect();
+    assert_eq!(crc32(lines.bytes()), digits(&metadata["tensors"]));
+    let elements = metadata["elements"].as_str().unwrap();
+    assert_eq!(elements.len(), 8 * tensors.len());
+    let is_variable = |at: usize| {
+        let runs = metadata["variables"].as_array().unwrap().iter();
+        let [first, end] = [0, 1].map(|side| move |run: &Json| run[side].as_u64().unwrap() as usize);
+        runs.filter(|run| (first(run)..end(run)).contains(&at)).count() == 1
+    };
     let mut covered = 0;
-    for (name, info) in header.as_object().unwrap() {
-        if name == "__metadata__" {
-            continue;
-        }
+    for (at, (&name, info)) in tensors.iter().enumerate() {
         let offset = |index: usize| info["data_offsets"][index].as_u64().unwrap() as usize;
         let part = &data[offset(0)..offset(1)];
         covered += part.len();
         assert_eq!(
             crc32(part.iter().copied()),
-            digits(&tensors[name]["crc32"]),
+            digits(&elements[8 * at..8 * at + 8].into()),
             "{name}"
         );
-        for field in ["dtype", "shape"] {
-            assert_eq!(tensors[name][field], info[field], "{name}");
-        }
+        assert_eq!(is_variable(at), name.starts_with("model/"), "{name}");
         if let Some(variable) = name.strip_prefix("model/") {
             let found = scene
                 .variables
@@ -162,7 +173,6 @@ fn later_versions_are_refused_and_later_fields_are_ignored() {
         field(&mut metadata["objects"]["optimizer0"]["variables"]["model/wide"]);
         field(&mut metadata["objects"]["metrics"]["metrics"]["loss"]);
         field(&mut metadata["objects"]["epoch"]);
-        field(&mut metadata["tensors"]["model/wide"]);
         metadata.as_object_mut().unwrap().remove("library");
     })
     .unwrap();
@@ -209,20 +219,33 @@ fn values_out_of_range_are_refused() {
         "missing field `kind`",
     );
     damaged(
-        &|metadata| metadata["tensors"]["more"] = metadata["tensors"]["model/wide"].clone(),
-        "'more'",
+        &|metadata| metadata["tensors"] = json!("00000000"),
+        "damaged, or rewritten: Umbo's metadata are of",
+    );
+    let elements = |metadata: &Json| metadata["elements"].as_str().unwrap().to_owned();
+    damaged(
+        &|metadata| metadata["elements"] = json!(elements(metadata) + "00000000"),
+        "damaged, or rewritten: Umbo's metadata are of",
     );
     damaged(
-        &|metadata| metadata["tensors"]["model/wide"]["dtype"] = json!("I64"),
-        "'model/wide'",
-    );
-    damaged(
-        &|metadata| metadata["tensors"]["model/wide"]["shape"] = json!([3, 70]),
-        "'model/wide'",
-    );
-    damaged(
-        &|metadata| metadata["tensors"]["model/wide"]["crc32"] = json!("ABCDEF00"),
+        &|metadata| metadata["elements"] = json!(elements(metadata).to_uppercase()),
         "eight hexadecimal digits",
+    );
+    damaged(
+        &|metadata| metadata["elements"] = json!(elements(metadata).replace(|_| true, "0")),
+        "and should have 00000000",
+    );
+    for runs in [json!([[0, 1000]]), json!([[1, 1]]), json!([[1, 2], [0, 1]])] {
+        damaged(&|metadata| metadata["variables"] = runs.clone(), "variables at");
+    }
+    damaged(
+        &|metadata| metadata["objects"]["model/wide"] = json!({"kind": "tensor"}),
+        "'model/wide' is a variable and another object",
+    );
+    refused(
+        &|metadata| metadata["variables"] = json!([]),
+        Status::InvalidArgument,
+        "missing: the file has no variable 'model/wide'",
     );
     damaged(
         &|metadata| metadata["parts"] = json!([{"file": "../whole", "crc32": "00000000"}]),

@@ -13,7 +13,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -115,6 +115,25 @@ impl AtomicFile {
         self.file
             .write_all(bytes)
             .map_err(|error| failed(&self.shown, "writing", &error))
+    }
+
+    /// Appends bytes that lie in several places, many at a time.
+    pub fn write_all_of(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        let mut parts: Vec<IoSlice<'_>> = parts.map(|part| IoSlice::new(part)).collect();
+        let mut rest = &mut parts[..];
+        while !rest.is_empty() {
+            match self.file.write_vectored(rest) {
+                Ok(0) => {
+                    let error = io::ErrorKind::WriteZero.into();
+                    return Err(failed(&self.shown, "writing", &error));
+                }
+                Ok(count) => IoSlice::advance_slices(&mut rest, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(&self.shown, "writing", &error)),
+            }
+        }
+        Ok(())
     }
 
     /// Gives the file the target's name. If this returns an error, the old file is unchanged.

@@ -1,6 +1,5 @@
 //! The objects of one strategy that are saved and restored together.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ pub use crate::objects::iterator::SavedIterator;
 pub use crate::objects::number::Counter;
 use crate::objects::number::NumberCell;
 pub use crate::objects::tensor::CallersTensor;
+use crate::objects::variable::KIND as VARIABLE;
 use crate::reader::CheckpointFile;
 use crate::saveable::{Names, ObjectReader, PreparedRestore, RestoreAccess, Saveable};
 use crate::wanted::{Values, WantedTensors};
@@ -36,7 +36,7 @@ pub const LONGEST_NAME: usize = 4095;
 pub struct Checkpoint {
     strategy: Strategy,
     /// The objects by name, in the order in which they were added.
-    entries: Mutex<Entries>,
+    entries: Mutex<Arc<Entries>>,
     /// The folders where its managers may save.
     pub(super) homes: ClaimedFolders,
 }
@@ -61,7 +61,7 @@ impl Checkpoint {
     /// with other rows of one takes that one's place, and so do gradients of it.
     pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
         let strategy = self.strategy.id();
-        let fits = |owner| owner == strategy || (owner == 0 && object.kind() == "variable");
+        let fits = |owner| owner == strategy || (owner == 0 && object.kind() == VARIABLE);
         if !object.strategy().is_none_or(fits) {
             let problem =
                 "made by another strategy than the checkpoint; make a checkpoint for each";
@@ -81,7 +81,7 @@ impl Checkpoint {
                 with_article(other.kind())
             ));
         }
-        let before = entries.insert(name.to_owned(), object);
+        let before = Arc::make_mut(&mut entries).insert(name.to_owned(), object);
         drop(entries);
         // It may be the last reference to what belongs to the program.
         drop(before);
@@ -127,8 +127,9 @@ impl Checkpoint {
         self.entries.lock().get(name).cloned()
     }
 
-    pub(super) fn copied_entries(&self) -> Entries {
-        self.entries.lock().clone()
+    /// The objects as they are now.
+    pub(super) fn entries_now(&self) -> Arc<Entries> {
+        Arc::clone(&self.entries.lock())
     }
 
     /// Restores all state from the file at `path`, or changes nothing. With several ranks, all
@@ -152,7 +153,7 @@ impl Checkpoint {
     /// be opened on one.
     pub(super) fn restore_opened(&self, file: Result<CheckpointFile<'_>>) -> Result<()> {
         built_with!("checkpoints", "checkpoints");
-        let entries = self.copied_entries();
+        let entries = self.entries_now();
         let default = self.default_of(&entries);
         let prepared = file.and_then(|file| {
             let (ready, values) = self.prepare_all(&file, &entries)?;
@@ -194,18 +195,23 @@ impl Checkpoint {
         let names = names_of(entries)?;
         let mut mismatches = Vec::new();
         let mut wanted = WantedTensors::default();
-        let mut taken = HashSet::new();
-        let mut prepared = Vec::new();
+        let mut taken = vec![false; file.tensors().len()];
+        let mut prepared = Vec::with_capacity(entries.len());
+        let mut known_variables = 0;
         for (name, object) in entries {
-            let found = saved_object(file, name, &**object, &mut mismatches)?;
-            let Some(saved) = found else { continue };
-            let taken = &mut taken;
+            let found = saved_object(file, name, &**object, &mut mismatches);
+            let Some((saved, position)) = found else {
+                continue;
+            };
+            known_variables += usize::from(position.is_some());
+            let taken = &mut taken[..];
             let wanted = &mut wanted;
             let mismatches = &mut mismatches;
             let mut saved = ObjectReader {
                 file,
                 object: name,
                 saved,
+                position,
                 ranks: self.strategy.ranks(),
                 taken,
                 wanted,
@@ -213,7 +219,8 @@ impl Checkpoint {
             };
             prepared.extend(object.prepare(&names, &mut saved)?);
         }
-        report_unexpected(file, entries, &taken, &mut mismatches)?;
+        let knows_all = known_variables == file.variable_count();
+        report_unexpected(file, entries, knows_all, &taken, &mut mismatches);
         if mismatches.is_empty() && prepared.len() < entries.len() {
             let problem = "an object of the checkpoint was not prepared, for an unknown reason";
             return Err(Error::Internal(problem.into()));
@@ -229,7 +236,7 @@ impl Checkpoint {
         change: impl FnOnce(&RestoreAccess<'_>) -> Result<R>,
     ) -> Result<R> {
         let quiet = self.strategy.try_lock_between_steps()?;
-        let default = self.default_of(&self.copied_entries());
+        let default = self.default_of(&self.entries_now());
         let default = default
             .as_ref()
             .map(Strategy::try_lock_between_steps)
@@ -258,12 +265,15 @@ impl Checkpoint {
     ) -> Result<R> {
         let strategy = self.strategy.id();
         let both = |own_access: &WriteAccess<'_>, default: Option<&WriteAccess<'_>>| {
-            change(&RestoreAccess {
+            let access = RestoreAccess {
                 values,
                 own_access,
                 default,
                 strategy,
-            })
+                replaced: Default::default(),
+            };
+            let changed = change(&access)?;
+            access.finish().map(|()| changed)
         };
         quiet.changing(|own_access| match default {
             Some(default) => default.changing(|default| both(own_access, Some(default))),
@@ -274,14 +284,14 @@ impl Checkpoint {
     /// The variables that were added, with the names under which they were added. Fails if another
     /// one has taken the place of one.
     pub(super) fn variables(&self) -> Result<Vec<(String, Variable)>> {
-        let entries = self.copied_entries();
+        let entries = self.entries_now();
         let variables = entries
-            .into_iter()
-            .filter(|(_, object)| object.kind() == "variable");
+            .iter()
+            .filter(|(_, object)| object.kind() == VARIABLE);
         let named = variables.filter_map(|(name, object)| Some((name, object.variables().pop()?)));
         let present = named.map(|(name, variable)| {
             variable.check_not_replaced()?;
-            Ok((name, variable))
+            Ok((name.clone(), variable))
         });
         present.collect()
     }
@@ -316,20 +326,23 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The names of variables in the checkpoint.
-pub(super) fn names_of(entries: &Entries) -> Result<Names> {
+/// The names of variables in the checkpoint, if an object asks for them.
+pub(super) fn names_of(entries: &Entries) -> Result<Names<'_>> {
     let mut names = Names::default();
+    if !entries.values().any(|object| object.asks_for_names()) {
+        return Ok(names);
+    }
     let (variables, others): (Vec<_>, Vec<_>) = entries
         .iter()
-        .partition(|(_, object)| object.kind() == "variable");
+        .partition(|(_, object)| object.kind() == VARIABLE);
     for (name, object) in variables {
         for variable in object.variables() {
-            names.add(&variable, name)?;
+            names.add(&variable, name.into())?;
         }
     }
     for (_, object) in others {
         for variable in object.variables() {
-            names.add(&variable, variable.name().as_str())?;
+            names.add(&variable, variable.name().as_str().to_owned().into())?;
         }
     }
     Ok(names)
@@ -342,17 +355,18 @@ pub(super) fn owns(object: &str, tensor: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An object in the file, if the file has it and its kind is the same.
+/// An object in the file, if the file has it and its kind is the same; of a variable also the
+/// position of its tensor.
 fn saved_object<'a>(
     file: &'a CheckpointFile<'_>,
     name: &str,
     object: &dyn Saveable,
     mismatches: &mut Vec<String>,
-) -> Result<Option<&'a SavedObject>> {
+) -> Option<(&'a SavedObject, Option<usize>)> {
     let kind = object.kind();
-    let Some(saved) = file.objects()?.get(name) else {
+    let Some((saved, position)) = file.object(name) else {
         mismatches.push(format!("missing: the file has no {kind} '{name}'"));
-        return Ok(None);
+        return None;
     };
     if saved.kind != kind {
         let added = with_article(kind);
@@ -360,20 +374,26 @@ fn saved_object<'a>(
         mismatches.push(format!(
             "kind: '{name}' is {added} here, {saved_kind} in the file"
         ));
-        return Ok(None);
+        return None;
     }
-    Ok(Some(saved))
+    Some((saved, position))
 }
 
-/// Adds what is in the file but was not taken by any object.
+/// Adds what is in the file but was not taken by any object. `knows_all` says that no variable of
+/// the file is unknown here.
 fn report_unexpected(
     file: &CheckpointFile<'_>,
     entries: &Entries,
-    taken: &HashSet<String>,
+    knows_all: bool,
+    taken: &[bool],
     mismatches: &mut Vec<String>,
-) -> Result<()> {
+) {
     let mut reported = Vec::new();
-    for (name, saved) in file.objects()? {
+    let variables = file.variables().take(match knows_all {
+        true => 0,
+        false => usize::MAX,
+    });
+    for (name, saved) in file.other_objects().chain(variables) {
         let added_kind = entries.get(name).map(|object| object.kind());
         if added_kind.is_none() {
             let kind = with_article(&saved.kind);
@@ -385,12 +405,11 @@ fn report_unexpected(
             reported.push(name);
         }
     }
-    for name in file.names() {
-        if !taken.contains(name) && !reported.iter().any(|object| owns(object, name)) {
+    for (name, is_taken) in file.tensors().keys().zip(taken) {
+        if !is_taken && !reported.iter().any(|object| owns(object, name)) {
             let problem =
                 format!("unexpected: the file has a tensor '{name}', which nothing here takes");
             mismatches.push(problem);
         }
     }
-    Ok(())
 }

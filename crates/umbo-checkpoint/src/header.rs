@@ -3,22 +3,32 @@
 //! Safetensors has texts alone in the metadata. One entry is a text of JSON, a
 //! [`CheckpointMetadata`]; the other is the checksum of this text. So a file tells damage from
 //! another version, whatever a later version of the format writes. The rest of the header needs no
-//! checksum: the text has the dtype and the shape of each tensor and the checksum of its elements.
+//! checksum of its own: the text has one of the tensors' names, dtypes and shapes, and one of each
+//! tensor's elements.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Display, Write as _};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use crc32fast::Hasher;
+use indexmap::IndexMap;
+use safetensors::tensor::{Dtype, TensorInfo};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
-use crate::metadata::{AnyMetadata, CheckpointMetadata, FORMAT, SavedTensor};
+use crate::metadata::{AnyMetadata, CheckpointMetadata, Checksums, FORMAT, SavedObject};
 use crate::numbers::Count;
-use crate::snapshot::Snapshot;
+use crate::objects::variable::KIND as VARIABLE;
+use crate::snapshot::{SavedTensor, Snapshot};
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
 use umbo_input::sources::file::damaged;
 use umbo_tensor::DType;
+
+/// The name of the header's entry that is no tensor, but texts.
+const METADATA: &str = "__metadata__";
 
 /// The name of the entry with the text.
 const CHECKPOINT: &str = "umbo.checkpoint";
@@ -36,13 +46,12 @@ pub(super) const LONGEST: u64 = 100_000_000;
 /// The number of bytes before the header. They contain its length.
 pub(super) const LENGTH_BYTES: usize = 8;
 
-/// A header as safetensors prescribes it. Umbo's readers use the crate's own type.
+/// The header's entry of a tensor, as safetensors prescribes it. Readers use the crate's own type.
 #[derive(Serialize)]
-struct Header<'a> {
-    #[serde(rename = "__metadata__")]
-    metadata: BTreeMap<&'a str, String>,
-    #[serde(flatten)]
-    tensors: BTreeMap<&'a str, TensorInfo>,
+struct Entry<'a> {
+    dtype: Dtype,
+    shape: &'a [usize],
+    data_offsets: (usize, usize),
 }
 
 /// The bytes of a file before the elements: the length and the header.
@@ -54,56 +63,37 @@ pub(super) struct EncodedHeader {
 
 /// The header of a file that has the tensors of a snapshot, in their order, with these checksums.
 pub(super) fn encode(snapshot: &Snapshot, checksums: &[Crc32]) -> Result<EncodedHeader> {
-    let mut infos = BTreeMap::new();
-    let mut tensors = BTreeMap::new();
-    let mut end = 0;
-    for ((name, tensor), &crc32) in snapshot.tensors.iter().zip(checksums) {
-        let start = end;
-        end += tensor.shape().bytes(tensor.dtype())?;
-        let dtype = file_dtype(tensor.dtype());
-        let shape = tensor.shape().to_vec();
-        let saved = SavedTensor {
-            dtype: dtype.to_string(),
-            shape: shape.clone(),
-            crc32,
-        };
-        let data_offsets = (start, end);
-        let info = TensorInfo {
-            dtype,
-            shape,
-            data_offsets,
-        };
-        tensors.insert(name.clone(), saved);
-        infos.insert(&name[..], info);
-    }
-    let is_whole = snapshot.parts.is_empty();
-    let checkpoint = CheckpointMetadata {
-        format: FORMAT,
-        library: env!("CARGO_PKG_VERSION").to_owned(),
-        steps: Count(snapshot.steps),
-        objects: snapshot.objects.clone(),
-        tensors,
-        manager: snapshot.manager.clone(),
-        parts: snapshot.parts.clone(),
-        // A part has its rank's elements alone, of which the file knows the place.
-        sharded: if is_whole {
-            BTreeMap::new()
-        } else {
-            snapshot.sharded.clone()
-        },
-    };
-    let text = serde_json::to_string(&checkpoint).map_err(unwritten)?;
+    let order = snapshot.by_name();
+    let text = serde_json::to_string(&metadata_of(snapshot, checksums, &order));
+    let text = text.map_err(unwritten)?;
     let crc32 = Crc32::of(text.as_bytes());
     let mut metadata = BTreeMap::from([(CHECKPOINT, text), (CHECKSUM, crc32.to_string())]);
     if snapshot.is_for_others {
         metadata.insert(FRAMEWORK.0, FRAMEWORK.1.to_owned());
     }
-    let header = Header {
-        metadata,
-        tensors: infos,
-    };
+    let mut end = 0;
+    let mut places = Vec::with_capacity(order.len());
+    for SavedTensor { tensor, .. } in &snapshot.tensors {
+        let start = end;
+        end += tensor.shape().bytes(tensor.dtype())?;
+        places.push((start, end));
+    }
     let mut bytes = vec![0; LENGTH_BYTES];
-    serde_json::to_writer(&mut bytes, &header).map_err(unwritten)?;
+    let mut serializer = serde_json::Serializer::new(&mut bytes);
+    let mut header = serializer.serialize_map(None).map_err(unwritten)?;
+    header
+        .serialize_entry(METADATA, &metadata)
+        .map_err(unwritten)?;
+    for position in order {
+        let SavedTensor { name, tensor, .. } = &snapshot.tensors[position];
+        let entry = Entry {
+            dtype: file_dtype(tensor.dtype()),
+            shape: &tensor.shape(),
+            data_offsets: places[position],
+        };
+        header.serialize_entry(name, &entry).map_err(unwritten)?;
+    }
+    SerializeMap::end(header).map_err(unwritten)?;
     bytes.resize(bytes.len().next_multiple_of(8), b' ');
     let length = (bytes.len() - LENGTH_BYTES) as u64;
     if length > LONGEST {
@@ -114,27 +104,95 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[Crc32]) -> Result<Encoded
     Ok(EncodedHeader { bytes, crc32 })
 }
 
+/// Umbo's entry in the header. `order` has the positions of the tensors in that of their names.
+fn metadata_of(snapshot: &Snapshot, checksums: &[Crc32], order: &[usize]) -> CheckpointMetadata {
+    let mut variables: Vec<[usize; 2]> = Vec::new();
+    let mut tensors = TensorsChecksum::default();
+    for (at, &position) in order.iter().enumerate() {
+        let saved = &snapshot.tensors[position];
+        let dtype = file_dtype(saved.tensor.dtype());
+        tensors.add(&saved.name, dtype, &saved.tensor.shape());
+        match variables.last_mut().filter(|run| run[1] == at) {
+            Some(run) if saved.is_variable => run[1] = at + 1,
+            _ if saved.is_variable => variables.push([at, at + 1]),
+            _ => {}
+        }
+    }
+    let elements = order.iter().map(|&position| checksums[position]);
+    let is_whole = snapshot.parts.is_empty();
+    CheckpointMetadata {
+        format: FORMAT,
+        library: env!("CARGO_PKG_VERSION").to_owned(),
+        steps: Count(snapshot.steps),
+        objects: snapshot.objects.clone(),
+        variables,
+        tensors: tensors.finish(),
+        elements: Checksums(elements.collect()),
+        manager: snapshot.manager.clone(),
+        parts: snapshot.parts.clone(),
+        // A part has its rank's elements alone, of which the file knows the place.
+        sharded: if is_whole {
+            BTreeMap::new()
+        } else {
+            snapshot.sharded.clone()
+        },
+    }
+}
+
+/// The checksum of lines with the name, the dtype and the sizes of each tensor.
+#[derive(Default)]
+struct TensorsChecksum {
+    hasher: Hasher,
+    line: String,
+}
+
+impl TensorsChecksum {
+    fn add(&mut self, name: &str, dtype: impl Display, sizes: &[usize]) {
+        self.line.clear();
+        // Texts take what is written to them.
+        let _ = write!(self.line, "{name} {dtype}");
+        for size in sizes {
+            let _ = write!(self.line, " {size}");
+        }
+        self.line.push('\n');
+        self.hasher.update(self.line.as_bytes());
+    }
+
+    fn finish(self) -> Crc32 {
+        Crc32(self.hasher.finalize())
+    }
+}
+
 fn unwritten(error: serde_json::Error) -> Error {
     Error::Internal(format!("the header of a checkpoint: {error}"))
 }
 
+/// The tensors of a header by name, in the order of their names.
+pub(super) type Tensors = IndexMap<String, TensorInfo>;
+
 /// A header that was read.
 pub(super) struct ParsedHeader {
-    pub metadata: Metadata,
-    /// The dtypes that the format does not know, by the names of their tensors. In the metadata
-    /// such a tensor consists of bytes, so that the others can be read.
-    pub foreign: HashMap<String, String>,
+    pub tensors: Tensors,
+    /// The number of bytes of all elements.
+    pub elements: usize,
+    /// The texts beside the tensors.
+    pub metadata: HashMap<String, String>,
+    /// What tensors of dtypes are that the format does not know, by their names. In `tensors` such
+    /// a tensor consists of bytes, so that the others can be read.
+    pub foreign: HashMap<String, ForeignTensor>,
+}
+
+/// A tensor of a dtype that the format does not know.
+#[derive(Clone)]
+pub(super) struct ForeignTensor {
+    pub dtype: String,
+    shape: Vec<usize>,
 }
 
 /// Parses a header.
 pub(super) fn parse(text: &str) -> Result<ParsedHeader, serde_json::Error> {
     let error = match serde_json::from_str(text) {
-        Ok(metadata) => {
-            return Ok(ParsedHeader {
-                metadata,
-                foreign: HashMap::new(),
-            });
-        }
+        Ok(header) => return Ok(header),
         Err(error) => error,
     };
     let mut foreign = HashMap::new();
@@ -149,15 +207,89 @@ pub(super) fn parse(text: &str) -> Result<ParsedHeader, serde_json::Error> {
         if Dtype::deserialize(&entry["dtype"]).is_err()
             && let (Some(start), Some(end)) = (offset(0), offset(1))
         {
+            let shape = Vec::deserialize(&entry["shape"]).unwrap_or_default();
+            foreign.insert(name.clone(), ForeignTensor { dtype, shape });
             entry["shape"] = json!([end.saturating_sub(start)]);
             entry["dtype"] = json!("U8");
-            foreign.insert(name.clone(), dtype);
         }
     }
-    match serde_json::from_value(Json::Object(entries)) {
-        Ok(metadata) if !foreign.is_empty() => Ok(ParsedHeader { metadata, foreign }),
+    match serde_json::from_value::<ParsedHeader>(Json::Object(entries)) {
+        Ok(header) if !foreign.is_empty() => Ok(ParsedHeader { foreign, ..header }),
         _ => Err(error),
     }
+}
+
+impl<'de> Deserialize<'de> for ParsedHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ParsedHeader, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+/// Takes the entries of a header as they come: of the crate's own type, all of them would first be
+/// taken for anything, and then for tensors.
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = ParsedHeader;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object with the tensors of a file")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ParsedHeader, A::Error> {
+        let mut metadata: Option<Option<HashMap<String, String>>> = None;
+        let mut tensors = Tensors::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if name != METADATA {
+                // Of two tensors with one name the last one counts, as for the crate.
+                tensors.insert(name, entries.next_value()?);
+            } else if metadata.is_some() {
+                return Err(A::Error::duplicate_field(METADATA));
+            } else {
+                metadata = Some(entries.next_value()?);
+            }
+        }
+        if !tensors.keys().is_sorted() {
+            tensors.sort_unstable_keys();
+        }
+        let elements = bytes_of_elements(&tensors).map_err(A::Error::custom)?;
+        Ok(ParsedHeader {
+            tensors,
+            elements,
+            metadata: metadata.flatten().unwrap_or_default(),
+            foreign: HashMap::new(),
+        })
+    }
+}
+
+/// The number of bytes that the tensors have, which must lie one behind the other without gaps, and
+/// each have the bytes of its dtype and shape.
+fn bytes_of_elements(tensors: &Tensors) -> Result<usize, String> {
+    let mut in_file: Vec<(&String, &TensorInfo)> = tensors.iter().collect();
+    in_file.sort_by_key(|(_, info)| info.data_offsets);
+    let mut behind = 0;
+    for (name, info) in in_file {
+        let (start, end) = info.data_offsets;
+        if start != behind || end < start {
+            return Err(format!(
+                "tensor '{name}' has bytes {start} to {end}, and should begin at {behind}"
+            ));
+        }
+        let sizes = info.shape.iter().copied();
+        let bits = sizes
+            .chain([info.dtype.bitsize()])
+            .try_fold(1, usize::checked_mul);
+        if bits.is_none_or(|bits| bits % 8 != 0 || bits / 8 != end - start) {
+            return Err(format!(
+                "tensor '{name}' of dtype {} and shape {:?} has {} bytes",
+                info.dtype,
+                info.shape,
+                end - start
+            ));
+        }
+        behind = end;
+    }
+    Ok(behind)
 }
 
 /// Umbo's entries in the header of a file.
@@ -165,6 +297,8 @@ pub(super) struct OwnMetadata {
     pub checkpoint: CheckpointMetadata,
     /// The checksum of the text that it was read from.
     pub crc32: Crc32,
+    /// What a variable is as an object: it has no values beside its tensor.
+    variable: SavedObject,
 }
 
 impl OwnMetadata {
@@ -173,8 +307,7 @@ impl OwnMetadata {
     /// DATA_LOSS if they are damaged, or do not fit the header. UNIMPLEMENTED: a later version of
     /// the format.
     pub(super) fn read(path: &Path, header: &ParsedHeader) -> Result<Option<OwnMetadata>> {
-        let entries = header.metadata.metadata().as_ref();
-        let entry = |name: &str| entries.and_then(|entries| entries.get(name));
+        let entry = |name: &str| header.metadata.get(name);
         let (text, digits) = match (entry(CHECKPOINT), entry(CHECKSUM)) {
             (None, None) => return Ok(None),
             (Some(text), Some(digits)) => (text, digits),
@@ -196,39 +329,81 @@ impl OwnMetadata {
         }
         let checkpoint: CheckpointMetadata = serde_json::from_str(text).map_err(unread)?;
         header.check(path, &checkpoint)?;
-        Ok(Some(OwnMetadata { checkpoint, crc32 }))
+        let variable = SavedObject {
+            kind: VARIABLE.to_owned(),
+            properties: Map::new(),
+        };
+        Ok(Some(OwnMetadata {
+            checkpoint,
+            crc32,
+            variable,
+        }))
     }
 
-    /// The checksum of a tensor in the file itself.
-    pub(super) fn checksum_of(&self, tensor: &str) -> Option<Crc32> {
-        self.checkpoint.tensors.get(tensor).map(|saved| saved.crc32)
+    /// The checksum of the tensor at a position in the file itself.
+    pub(super) fn checksum_of(&self, position: usize) -> Option<Crc32> {
+        self.checkpoint.elements.0.get(position).copied()
+    }
+
+    /// The variable whose tensor is at a position in the file itself, if it is that of one.
+    pub(super) fn variable(&self, position: usize) -> Option<&SavedObject> {
+        is_in(&self.checkpoint.variables, position).then_some(&self.variable)
     }
 }
 
+/// Whether a position is in one of the runs.
+fn is_in(runs: &[[usize; 2]], position: usize) -> bool {
+    let behind = runs.partition_point(|[first, _]| *first <= position);
+    runs[..behind]
+        .last()
+        .is_some_and(|[_, end]| position < *end)
+}
+
 impl ParsedHeader {
-    /// Checks that the header has the tensors that Umbo's metadata name, and no others.
+    /// Checks that the header has the tensors that Umbo's metadata are of, and no others.
     fn check(&self, path: &Path, checkpoint: &CheckpointMetadata) -> Result<()> {
-        let found = self.metadata.tensors();
-        let mut names = found.keys().chain(checkpoint.tensors.keys());
-        let differs = |name: &&String| {
-            let Some((info, saved)) = found.get(*name).zip(checkpoint.tensors.get(*name)) else {
-                return true;
-            };
-            match self.foreign.get(*name) {
-                Some(dtype) => *dtype != saved.dtype,
-                None => info.dtype.to_string() != saved.dtype || info.shape != saved.shape,
+        let mut checksum = TensorsChecksum::default();
+        for (name, info) in &self.tensors {
+            match self.foreign.get(name) {
+                Some(foreign) => checksum.add(name, &foreign.dtype, &foreign.shape),
+                None => checksum.add(name, info.dtype, &info.shape),
             }
+        }
+        let described = checkpoint.elements.0.len();
+        if self.tensors.len() != described || checksum.finish() != checkpoint.tensors {
+            return Err(damaged(
+                path,
+                format!(
+                    "damaged, or rewritten: Umbo's metadata are of {described} tensors, and its \
+                     header has {}, or others; a program that changes the tensors of a checkpoint \
+                     leaves out the metadata '{CHECKPOINT}' and '{CHECKSUM}', and variables can \
+                     be loaded from what it writes",
+                    self.tensors.len()
+                ),
+            ));
+        }
+        let mut behind = 0;
+        let are_runs = checkpoint.variables.iter().all(|&[first, end]| {
+            let follows = behind <= first && first < end;
+            behind = end;
+            follows
+        });
+        if !are_runs || behind > described {
+            let problem = format!(
+                "damaged: its metadata: variables at {:?} of {described} tensors",
+                checkpoint.variables
+            );
+            return Err(damaged(path, problem));
+        }
+        let is_variable = |name: &&String| {
+            let position = self.tensors.get_index_of(*name);
+            position.is_some_and(|position| is_in(&checkpoint.variables, position))
         };
-        match names.find(differs) {
+        match checkpoint.objects.keys().find(is_variable) {
             None => Ok(()),
             Some(name) => Err(damaged(
                 path,
-                format!(
-                    "damaged, or rewritten: its header and Umbo's metadata differ in tensor \
-                     '{name}'; a program that changes the tensors of a checkpoint leaves out the \
-                     metadata '{CHECKPOINT}' and '{CHECKSUM}', and variables can be loaded from \
-                     what it writes"
-                ),
+                format!("damaged: its metadata: '{name}' is a variable and another object"),
             )),
         }
     }

@@ -1,9 +1,10 @@
 //! Reads many tensors of a file at once: in pieces, by several threads, into memory that the
 //! threads share.
 //!
-//! A piece is read from the system in parts that fit into a processor's caches. The checksum of
-//! each part is computed while it is there, so that it costs little beside the reading. The
-//! checksums of pieces are combined to those of the tensors.
+//! What lies side by side in the file is read side by side, thousands of small tensors at once. A
+//! piece is read from the system in parts that fit into a processor's caches. The checksum of each
+//! part is computed while it is there, so that it costs little beside the reading. The checksums of
+//! the pieces of a tensor are combined.
 
 use std::io;
 
@@ -11,14 +12,15 @@ use crc32fast::Hasher;
 
 use crate::reader::CheckpointFile;
 use crate::source::Source;
-use crate::wanted::{One, Values, WantedTensors, lost};
+use crate::wanted::{One, PlacedTensor, Values, WantedTensors, lost};
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result};
 use umbo_executor::computing;
 use umbo_input::sources::file::{FileElements, damaged, failed, to_memory};
-use umbo_tensor::{DType, Shape, Tensor};
+use umbo_tensor::shared_blocks::SharedBlock;
+use umbo_tensor::{DType, Tensor};
 
-/// The smallest number of bytes of a tensor that one thread reads, if the tensor has as many.
+/// The most bytes that a thread reads at once.
 const PIECE: usize = 1 << 20;
 
 /// A number of bytes that fits into a processor's caches.
@@ -27,29 +29,77 @@ const PART: usize = 128 << 10;
 /// Up to this number of bytes, no other thread is used.
 const LEAST: usize = 512 << 10;
 
-/// A piece of a tensor's bytes.
+/// Bytes that lie one behind the other in the file and in memory: of a part of a tensor, or of
+/// several tensors.
 struct ReadPiece<'a> {
-    tensor: usize,
     offset: u64,
     to: &'a mut [u8],
-    /// The checksum of the bytes read so far, if there is one to compare it with.
-    checksum: Option<Hasher>,
+    parts: Vec<TensorPart>,
     outcome: io::Result<()>,
+}
+
+/// The bytes of a tensor that are in a piece.
+struct TensorPart {
+    /// The number of the tensor among those that are read.
+    tensor: usize,
+    bytes: usize,
+    /// Of the bytes that were read, if there is a checksum to compare it with.
+    checksum: Option<Hasher>,
 }
 
 impl ReadPiece<'_> {
     fn read(&mut self, source: &Source<'_>) {
         let mut offset = self.offset;
-        for part in self.to.chunks_mut(PART) {
-            self.outcome = source.read_exact_at(part, offset);
+        let mut parts = self.parts.iter_mut().map(|part| (part.bytes, part));
+        let mut current = parts.next();
+        for read in self.to.chunks_mut(PART) {
+            self.outcome = source.read_exact_at(read, offset);
             if self.outcome.is_err() {
                 return;
             }
-            if let Some(checksum) = &mut self.checksum {
-                checksum.update(part);
+            offset += read.len() as u64;
+            let mut read = &*read;
+            while let Some((left, part)) = &mut current {
+                let (of_part, behind) = read.split_at(read.len().min(*left));
+                if let Some(checksum) = &mut part.checksum {
+                    checksum.update(of_part);
+                }
+                *left -= of_part.len();
+                read = behind;
+                if *left > 0 {
+                    break;
+                }
+                current = parts.next();
             }
-            offset += part.len() as u64;
         }
+    }
+}
+
+/// A piece that is not in memory yet.
+struct PlannedPiece {
+    /// Where it begins in its block.
+    start: usize,
+    offset: u64,
+    bytes: usize,
+    parts: Vec<TensorPart>,
+}
+
+impl PlannedPiece {
+    /// An empty piece at a place in its block and in the file.
+    fn at((start, offset): (usize, u64)) -> PlannedPiece {
+        PlannedPiece {
+            start,
+            offset,
+            bytes: 0,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Whether what is at this place lies directly behind it, and some of it fits in.
+    fn takes(&self, (start, offset): (usize, u64)) -> bool {
+        self.start + self.bytes == start
+            && self.offset + self.bytes as u64 == offset
+            && self.bytes < PIECE
     }
 }
 
@@ -57,60 +107,84 @@ impl CheckpointFile<'_> {
     /// Reads all wanted tensors of this file.
     pub(super) fn read_wanted(&self, wanted: &WantedTensors) -> Result<Values> {
         let of_file = wanted.0.iter().filter_map(|one| match one {
-            One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
+            One::OfFile(placed) => Some(*placed),
             One::Read(_) => None,
         });
         let of_file: Vec<_> = of_file.collect();
-        let mut read = self.read_all(&of_file)?.into_iter();
+        let read = self.read_all(&of_file)?;
+        if of_file.len() == wanted.0.len() {
+            return Ok(Values(read));
+        }
+        let mut read = read.into_iter();
         let values = wanted.0.iter().map(|one| match one {
-            One::OfFile(..) => read.next().ok_or_else(lost),
+            One::OfFile(_) => read.next().ok_or_else(lost),
             One::Read(tensor) => Ok(tensor.clone()),
         });
         values.collect::<Result<_>>().map(Values)
     }
 
-    /// Reads all elements of tensors with these dtypes and shapes. The tensors are in this file
-    /// itself, not in a part.
-    pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
+    /// Reads all elements of tensors that are in this file itself.
+    pub(super) fn read_all(&self, wanted: &[PlacedTensor]) -> Result<Vec<Tensor>> {
+        let mut offsets = Vec::with_capacity(wanted.len());
+        for placed in wanted {
+            offsets.push(self.place_of(placed.position)?.1);
+        }
+        if offsets.is_sorted() {
+            return self.read_in_order(wanted, &offsets);
+        }
+        // What lies side by side in the file is read together.
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|&index| offsets[index]);
+        let in_order: Vec<_> = order.iter().map(|&index| wanted[index]).collect();
+        offsets.sort_unstable();
+        let read = self.read_in_order(&in_order, &offsets)?;
+        let mut tensors: Vec<Option<Tensor>> = vec![None; wanted.len()];
+        for (index, tensor) in order.into_iter().zip(read) {
+            tensors[index] = Some(tensor);
+        }
+        tensors
+            .into_iter()
+            .map(|tensor| tensor.ok_or_else(lost))
+            .collect()
+    }
+
+    /// The same for tensors in the order of the file, in which they begin at `offsets`.
+    fn read_in_order(&self, wanted: &[PlacedTensor], offsets: &[u64]) -> Result<Vec<Tensor>> {
         let kinds: Vec<_> = wanted
             .iter()
-            .map(|&(_, dtype, shape)| (dtype, shape))
+            .map(|placed| (placed.dtype, placed.shape))
             .collect();
-        Tensor::in_shared_blocks(&kinds, |mut targets| {
-            self.read_bytes(wanted, &mut targets)?;
-            for (&(_, dtype, _), target) in wanted.iter().zip(targets) {
-                to_memory(dtype, false, target);
+        Tensor::in_shared_blocks(&kinds, |mut blocks| {
+            self.read_bytes(wanted, offsets, &mut blocks)?;
+            if wanted.iter().all(|placed| placed.dtype != DType::Bool) {
+                return Ok(());
+            }
+            let mut all = wanted.iter();
+            for SharedBlock { bytes, starts } in blocks {
+                for (start, placed) in starts.into_iter().zip(&mut all) {
+                    let target = &mut bytes[start..][..placed.shape.bytes(placed.dtype)?];
+                    to_memory(placed.dtype, false, target);
+                }
             }
             Ok(())
         })
     }
 
     /// Reads the bytes of tensors, and compares their checksums.
-    fn read_bytes(&self, wanted: &[(&str, DType, Shape)], targets: &mut [&mut [u8]]) -> Result<()> {
-        let bytes: usize = targets.iter().map(|target| target.len()).sum();
-        let mut pieces = Vec::with_capacity(wanted.len() + bytes / PIECE);
-        for (tensor, (&(name, ..), target)) in wanted.iter().zip(targets).enumerate() {
-            let mut offset = self.start_of(name)?;
-            let is_compared = self.checksum_of(name).is_some();
-            let mut rest = &mut **target;
-            // A tensor without elements also has a checksum.
-            loop {
-                let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
-                let piece_offset = offset;
-                let count = to.len() as u64;
-                let checksum = is_compared.then(Hasher::new);
-                pieces.push(ReadPiece {
-                    tensor,
-                    offset: piece_offset,
-                    to,
-                    checksum,
-                    outcome: Ok(()),
-                });
-                (offset, rest) = (offset + count, behind);
-                if rest.is_empty() {
-                    break;
-                }
-            }
+    fn read_bytes(
+        &self,
+        wanted: &[PlacedTensor],
+        offsets: &[u64],
+        blocks: &mut [SharedBlock<'_>],
+    ) -> Result<()> {
+        let mut pieces = Vec::new();
+        let mut bytes = 0;
+        let mut first = 0;
+        for block in blocks {
+            bytes += block.bytes.len();
+            let behind = first + block.starts.len();
+            self.add_pieces(wanted, offsets, first, block, &mut pieces)?;
+            first = behind;
         }
         let at_a_time = (LEAST * pieces.len())
             .checked_div(bytes)
@@ -120,30 +194,89 @@ impl CheckpointFile<'_> {
         self.check(wanted, &pieces)
     }
 
-    /// Returns the error of the first tensor of which a piece could not be read, or whose checksum
-    /// is wrong.
-    fn check(&self, wanted: &[(&str, DType, Shape)], pieces: &[ReadPiece]) -> Result<()> {
-        for of_tensor in pieces.chunk_by(|piece, next| piece.tensor == next.tensor) {
-            let (name, dtype, shape) = wanted[of_tensor[0].tensor];
-            if let Some(error) = of_tensor
-                .iter()
-                .find_map(|piece| piece.outcome.as_ref().err())
-            {
-                return Err(match error.kind() {
-                    io::ErrorKind::UnexpectedEof => self.cut_off(name, dtype, shape)?,
-                    _ => failed(&self.path, error),
+    /// Divides a block, whose tensors are those of `wanted` from `first` on, into pieces.
+    fn add_pieces<'b>(
+        &self,
+        wanted: &[PlacedTensor],
+        offsets: &[u64],
+        first: usize,
+        block: &'b mut SharedBlock<'_>,
+        pieces: &mut Vec<ReadPiece<'b>>,
+    ) -> Result<()> {
+        let mut planned: Vec<PlannedPiece> = Vec::new();
+        for (tensor, &start) in (first..).zip(&block.starts) {
+            let PlacedTensor {
+                position,
+                dtype,
+                shape,
+            } = wanted[tensor];
+            let bytes = shape.bytes(dtype)?;
+            let is_compared = self.checksum_of(position).is_some();
+            let mut done = 0;
+            // A tensor without elements also has a checksum.
+            loop {
+                let place = (start + done, offsets[tensor] + done as u64);
+                let last = match planned.last_mut().filter(|last| last.takes(place)) {
+                    Some(last) => last,
+                    None => {
+                        planned.push(PlannedPiece::at(place));
+                        continue;
+                    }
+                };
+                let taken = (PIECE - last.bytes).min(bytes - done);
+                last.bytes += taken;
+                last.parts.push(TensorPart {
+                    tensor,
+                    bytes: taken,
+                    checksum: is_compared.then(Hasher::new),
                 });
+                done += taken;
+                if done == bytes {
+                    break;
+                }
             }
-            let Some(expected) = self.checksum_of(name) else {
+        }
+        let mut rest = &mut *block.bytes;
+        let mut at = 0;
+        for piece in planned {
+            let (_, from_piece) = rest.split_at_mut(piece.start - at);
+            let (to, behind) = from_piece.split_at_mut(piece.bytes);
+            (rest, at) = (behind, piece.start + piece.bytes);
+            pieces.push(ReadPiece {
+                offset: piece.offset,
+                to,
+                parts: piece.parts,
+                outcome: Ok(()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the error of the first piece that could not be read, or of the first tensor whose
+    /// checksum is wrong.
+    fn check(&self, wanted: &[PlacedTensor], pieces: &[ReadPiece<'_>]) -> Result<()> {
+        for piece in pieces {
+            if let Err(error) = &piece.outcome {
+                return Err(self.unread(wanted, piece, error)?);
+            }
+        }
+        let mut parts = pieces.iter().flat_map(|piece| &piece.parts).peekable();
+        while let Some(TensorPart {
+            tensor, checksum, ..
+        }) = parts.next()
+        {
+            let position = wanted[*tensor].position;
+            let Some((expected, checksum)) = self.checksum_of(position).zip(checksum.as_ref())
+            else {
                 continue;
             };
-            let mut found = Hasher::new();
-            of_tensor
-                .iter()
-                .filter_map(|piece| piece.checksum.as_ref())
-                .for_each(|of_piece| found.combine(of_piece));
+            let mut found = checksum.clone();
+            while let Some(next) = parts.next_if(|next| next.tensor == *tensor) {
+                next.checksum.iter().for_each(|next| found.combine(next));
+            }
             let found = Crc32(found.finalize());
             if found != expected {
+                let (name, _) = self.place_of(position)?;
                 let problem = format!(
                     "damaged: tensor '{name}' has checksum {found}, and should have {expected}"
                 );
@@ -153,13 +286,33 @@ impl CheckpointFile<'_> {
         Ok(())
     }
 
-    /// The error for a file that was truncated within this tensor after it was opened.
-    fn cut_off(&self, name: &str, dtype: DType, shape: Shape) -> Result<Error> {
+    /// The error for a piece that could not be read: of a file that was truncated after it was
+    /// opened, or of the system.
+    fn unread(
+        &self,
+        wanted: &[PlacedTensor],
+        piece: &ReadPiece<'_>,
+        error: &io::Error,
+    ) -> Result<Error> {
+        if error.kind() != io::ErrorKind::UnexpectedEof {
+            return Ok(failed(&self.path, error));
+        }
         let length = self
             .source
             .length()
             .map_err(|error| failed(&self.path, &error))?;
-        let there = length.saturating_sub(self.start_of(name)?);
+        let mut end = piece.offset;
+        let cut_off = piece.parts.iter().find(|part| {
+            end += part.bytes as u64;
+            end > length
+        });
+        let tensor = cut_off.or(piece.parts.first()).map_or(0, |part| part.tensor);
+        let PlacedTensor {
+            position,
+            dtype,
+            shape,
+        } = wanted[tensor];
+        let there = length.saturating_sub(self.place_of(position)?.1);
         let data_bytes = shape.bytes(dtype)? as u64;
         let elements = FileElements {
             dtype,

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use crate::bundle::Checkpoint;
 use crate::header;
 use crate::reader::CheckpointFile;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SavedTensor, Snapshot};
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result, memory};
 
@@ -57,7 +57,7 @@ impl Snapshot {
         // Checksums have the same number of digits, whatever they are.
         let unknown = vec![Crc32(0); self.tensors.len()];
         let mut size = header::encode(self, &unknown)?.bytes.len();
-        for (_, tensor) in &self.tensors {
+        for SavedTensor { tensor, .. } in &self.tensors {
             size += tensor.shape().bytes(tensor.dtype())?;
         }
         if size > memory.len() {

@@ -32,9 +32,16 @@ pub(super) struct CheckpointMetadata {
     pub library: String,
     /// The number of steps the strategy has begun.
     pub steps: Count,
+    /// The objects, without the variables.
     pub objects: BTreeMap<String, SavedObject>,
-    /// The tensors of this file itself, not of its parts.
-    pub tensors: BTreeMap<String, SavedTensor>,
+    /// The variables: those tensors that are an object each, of their names. Runs of positions
+    /// among the tensors of this file in the order of their names, each with the one behind it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<[usize; 2]>,
+    /// The checksum of the names, dtypes and shapes of this file's tensors.
+    pub tensors: Crc32,
+    /// The checksums of the elements of this file's tensors, in the order of their names.
+    pub elements: Checksums,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<ManagerNotes>,
     /// The parts of the other ranks.
@@ -53,14 +60,45 @@ pub struct SavedObject {
     pub(super) properties: Map<String, Json>,
 }
 
-/// The dtype and the shape of a tensor, which the header also has, and the checksum of its bytes.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SavedTensor {
-    /// The dtype by its name in the format of safetensors.
-    pub dtype: String,
-    pub shape: Vec<usize>,
-    pub crc32: Crc32,
+/// Checksums in a row, as one text: thousands of short texts, each with a name, would take more time
+/// than the elements that they are of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(super) struct Checksums(pub Vec<Crc32>);
+
+impl From<Checksums> for String {
+    fn from(Checksums(checksums): Checksums) -> String {
+        let digits = checksums
+            .iter()
+            .flat_map(|checksum| (0..DIGITS).map(|digit| checksum.0 >> (28 - 4 * digit) & 15));
+        digits
+            .filter_map(|digit| char::from_digit(digit, 16))
+            .collect()
+    }
 }
+
+impl TryFrom<String> for Checksums {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Checksums, &'static str> {
+        const EXPECTED: &str = "a checksum has eight hexadecimal digits, in lower case";
+        let (all, rest) = text.as_bytes().as_chunks::<DIGITS>();
+        let value = |digits: &[u8; DIGITS]| {
+            digits.iter().try_fold(0, |value, digit| match digit {
+                b'0'..=b'9' => Some(value << 4 | u32::from(digit - b'0')),
+                b'a'..=b'f' => Some(value << 4 | u32::from(digit - b'a' + 10)),
+                _ => None,
+            })
+        };
+        let checksums: Option<Vec<Crc32>> =
+            all.iter().map(|digits| value(digits).map(Crc32)).collect();
+        let whole = checksums.filter(|_| rest.is_empty());
+        whole.map(Checksums).ok_or(EXPECTED)
+    }
+}
+
+/// The number of digits of a checksum.
+const DIGITS: usize = 8;
 
 /// A manager's notes about a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,6 +152,24 @@ impl TryFrom<ShardingFields> for SavedSharding {
                 "boundaries {boundaries:?}, which do not divide a tensor of shape {shape} into \
                  parts"
             )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_in_a_row_are_read_as_they_are_written() {
+        for checksums in [vec![], vec![0, 0xab, u32::MAX], vec![0xcbf4_3926; 3]] {
+            let all: Vec<Crc32> = checksums.into_iter().map(Crc32).collect();
+            let text: String = all.iter().map(Crc32::to_string).collect();
+            assert_eq!(String::from(Checksums(all.clone())), text);
+            assert_eq!(Checksums::try_from(text), Ok(Checksums(all)));
+        }
+        for text in ["0", "0000000", "000000AB", "+00000ab", "0000000 ", "000000000", "é00000ab"] {
+            assert!(Checksums::try_from(text.to_owned()).is_err(), "{text}");
         }
     }
 }

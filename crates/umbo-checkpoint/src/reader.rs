@@ -1,19 +1,21 @@
 //! Files of tensors in the safetensors format, with or without Umbo's entry in their metadata.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{Dtype, TensorInfo};
+use safetensors::tensor::Dtype;
 use serde_json::Value as Json;
 
-use crate::header::{self, LENGTH_BYTES, LONGEST, OwnMetadata, ParsedHeader};
+use crate::header::{
+    self, ForeignTensor, LENGTH_BYTES, LONGEST, OwnMetadata, ParsedHeader, Tensors,
+};
 use crate::index_file::{self, IndexedFiles};
 use crate::metadata::{CheckpointMetadata, ManagerNotes, SavedObject, SavedSharding};
 use crate::parts::PartFile;
 use crate::source::Source;
-use crate::wanted::{PendingTensor, WantedTensors};
+use crate::wanted::{PendingTensor, PlacedTensor, WantedTensors, lost};
 use umbo_base::checksum::Crc32;
 use umbo_base::error::{Error, Result, Status, memory};
 use umbo_base::files::Place;
@@ -31,9 +33,9 @@ pub struct CheckpointFile<'m> {
     pub(super) source: Source<'m>,
     /// The offset of the elements in the file.
     data: u64,
-    tensors: HashMap<String, TensorInfo>,
-    /// The dtypes of tensors that the format does not know. They are listed in `tensors` as bytes.
-    foreign: HashMap<String, String>,
+    tensors: Tensors,
+    /// The tensors of dtypes that the format does not know. They are listed in `tensors` as bytes.
+    foreign: HashMap<String, ForeignTensor>,
     /// The metadata of Umbo, if Umbo has written the file.
     metadata: Option<OwnMetadata>,
     /// The parts of the ranks after the first, if several ranks have saved it.
@@ -70,7 +72,7 @@ impl CheckpointFile<'_> {
             path: path.to_owned(),
             source,
             data: 0,
-            tensors: HashMap::new(),
+            tensors: Tensors::new(),
             foreign: files.iter().flat_map(of_all).collect(),
             metadata: None,
             parts: Vec::new(),
@@ -207,7 +209,7 @@ impl CheckpointFile<'_> {
             )
         })?;
         let data = all.len() as u64;
-        let elements = header.metadata.data_len();
+        let elements = header.elements;
         let expected = (elements as u64).checked_add(data);
         if expected != Some(length) {
             let problem = format!(
@@ -217,9 +219,9 @@ impl CheckpointFile<'_> {
             return Err(damaged(path, problem));
         }
         let own_metadata = OwnMetadata::read(path, &header)?;
-        let ParsedHeader { metadata, foreign } = header;
-        let tensors = metadata.tensors().into_iter();
-        let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
+        let ParsedHeader {
+            tensors, foreign, ..
+        } = header;
         let path = path.to_owned();
         Ok(CheckpointFile {
             path,
@@ -270,6 +272,11 @@ impl CheckpointFile<'_> {
         self.metadata.as_ref()?.checkpoint.manager.as_ref()
     }
 
+    /// The tensors of this file itself, if it is no index, by name and in the order of their names.
+    pub(super) fn tensors(&self) -> &Tensors {
+        &self.tensors
+    }
+
     /// The names of all tensors, sorted.
     pub fn names(&self) -> Vec<&str> {
         let names = self.tensors.keys().chain(self.file_of.keys());
@@ -294,7 +301,12 @@ impl CheckpointFile<'_> {
         if let Some(file) = self.indexed_file(name) {
             return file.info(name);
         }
-        let info = self.tensors.get(name)?;
+        self.info_at(self.tensors.get_index_of(name)?)
+    }
+
+    /// The same of the tensor at a position among those of this file itself.
+    fn info_at(&self, position: usize) -> Option<(Dtype, &[usize])> {
+        let (name, info) = self.tensors.get_index(position)?;
         let shape = self
             .sharding(name)
             .map_or(&info.shape[..], |sharding| &sharding.shape[..]);
@@ -310,9 +322,40 @@ impl CheckpointFile<'_> {
         self.metadata.as_ref()?.checkpoint.sharded.get(name)
     }
 
-    /// Umbo's entries for the objects of the file.
-    pub(super) fn objects(&self) -> Result<&BTreeMap<String, SavedObject>> {
-        Ok(&self.own()?.objects)
+    /// Umbo's entry for an object of the file; of a variable also the position of its tensor.
+    pub(super) fn object(&self, name: &str) -> Option<(&SavedObject, Option<usize>)> {
+        let metadata = self.metadata.as_ref()?;
+        if let Some(saved) = metadata.checkpoint.objects.get(name) {
+            return Some((saved, None));
+        }
+        let position = self.tensors.get_index_of(name)?;
+        Some((metadata.variable(position)?, Some(position)))
+    }
+
+    /// The objects of the file that are not variables, each with its name.
+    pub(super) fn other_objects(&self) -> impl Iterator<Item = (&str, &SavedObject)> {
+        let objects = self
+            .metadata
+            .iter()
+            .flat_map(|metadata| &metadata.checkpoint.objects);
+        objects.map(|(name, saved)| (&name[..], saved))
+    }
+
+    /// The variables of the file, each with its name.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &SavedObject)> {
+        self.metadata.iter().flat_map(|metadata| {
+            let tensors = self.tensors.keys().enumerate();
+            tensors.filter_map(|(position, name)| Some((&name[..], metadata.variable(position)?)))
+        })
+    }
+
+    /// The number of variables of the file.
+    pub(super) fn variable_count(&self) -> usize {
+        let runs = self
+            .metadata
+            .iter()
+            .flat_map(|metadata| &metadata.checkpoint.variables);
+        runs.map(|[first, end]| end - first).sum()
     }
 
     /// A property that each rank has saved for itself, of all of them in their order. If only the
@@ -337,15 +380,38 @@ impl CheckpointFile<'_> {
         wanted: &mut WantedTensors,
         mismatches: &mut Vec<String>,
     ) -> Result<Option<PendingTensor>> {
-        if !self.fits(name, full_name, dtype, shape, mismatches) {
+        let Some(file) = self.indexed_file(name) else {
+            let position = self.tensors.get_index_of(name);
+            return self.want_at(position, name, full_name, (dtype, shape), wanted, mismatches);
+        };
+        let info = file.info(name);
+        let fits = self.fits(info, name, full_name, (dtype, shape), mismatches);
+        fits.then(|| Ok(wanted.add_read(file.read_whole(name, dtype, shape)?)))
+            .transpose()
+    }
+
+    /// The same of a tensor that is at `position` in this file itself, or nowhere.
+    pub(super) fn want_at(
+        &self,
+        position: Option<usize>,
+        name: &str,
+        full_name: &str,
+        (dtype, shape): (DType, Shape),
+        wanted: &mut WantedTensors,
+        mismatches: &mut Vec<String>,
+    ) -> Result<Option<PendingTensor>> {
+        let info = position.and_then(|position| self.info_at(position));
+        let fits = self.fits(info, name, full_name, (dtype, shape), mismatches);
+        let Some(position) = position.filter(|_| fits) else {
             return Ok(None);
-        }
-        Ok(Some(match self.indexed_file(name) {
-            Some(file) => wanted.add_read(file.read_whole(name, dtype, shape)?),
-            None if self.sharding(name).is_some() => {
-                wanted.add_read(self.read_whole(name, dtype, shape)?)
-            }
-            None => wanted.add(name, dtype, shape),
+        };
+        Ok(Some(match self.sharding(name) {
+            Some(_) => wanted.add_read(self.read_whole(name, dtype, shape)?),
+            None => wanted.add(PlacedTensor {
+                position,
+                dtype,
+                shape,
+            }),
         }))
     }
 
@@ -369,7 +435,8 @@ impl CheckpointFile<'_> {
         part: &Range<usize>,
         mismatches: &mut Vec<String>,
     ) -> Result<Option<Tensor>> {
-        if !self.fits(name, name, dtype, shape, mismatches) {
+        let info = self.info(name);
+        if !self.fits(info, name, name, (dtype, shape), mismatches) {
             return Ok(None);
         }
         if self.sharding(name).is_some() {
@@ -384,29 +451,34 @@ impl CheckpointFile<'_> {
             .map(Some)
     }
 
-    /// Whether there is a tensor `name` of this dtype and shape, for the object called `full_name`.
-    /// Differences are noted.
+    /// Whether there is a tensor `name`, about which `info` is known, and it is of this dtype and
+    /// shape, for the object called `full_name`. Differences are noted.
     fn fits(
         &self,
+        info: Option<(Dtype, &[usize])>,
         name: &str,
         full_name: &str,
-        dtype: DType,
-        shape: Shape,
+        (dtype, shape): (DType, Shape),
         mismatches: &mut Vec<String>,
     ) -> bool {
-        let Some((there, sizes)) = self.info(name) else {
+        let Some((there, sizes)) = info else {
             mismatches.push(format!("missing: the file has no tensor '{name}'"));
             return false;
         };
+        let foreign = match self.foreign.is_empty() {
+            true => None,
+            false => self.foreign.get(name),
+        };
+        if foreign.is_none() && there == header::file_dtype(dtype) && *sizes == shape[..] {
+            return true;
+        }
         let called = match name == full_name {
             true => format!("'{name}'"),
             false => format!("'{full_name}' (in the file '{name}')"),
         };
-        let before = mismatches.len();
-        let foreign = self.foreign.get(name);
         if foreign.is_some() || there != header::file_dtype(dtype) {
             let known = || dtype_of(there).map_or_else(|| there.to_string(), |it| it.to_string());
-            let there = foreign.cloned().unwrap_or_else(known);
+            let there = foreign.map_or_else(known, |foreign| foreign.dtype.clone());
             mismatches.push(format!(
                 "dtype: {called} is {dtype} here, {there} in the file"
             ));
@@ -416,7 +488,7 @@ impl CheckpointFile<'_> {
                 "shape: {called} has {shape} here, {sizes:?} in the file"
             ));
         }
-        mismatches.len() == before
+        false
     }
 
     /// Reads a range of elements of a divided tensor from the parts that contain them.
@@ -441,20 +513,26 @@ impl CheckpointFile<'_> {
 
     /// All elements of a tensor that is in this file itself.
     fn read(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
-        self.read_all(&[(name, dtype, shape)])?
+        let position = self.tensors.get_index_of(name);
+        let placed = PlacedTensor {
+            position: position.ok_or_else(|| missing(name))?,
+            dtype,
+            shape,
+        };
+        self.read_all(&[placed])?
             .pop()
             .ok_or_else(|| missing(name))
     }
 
-    /// The offset of a tensor's elements in this file itself.
-    pub(super) fn start_of(&self, name: &str) -> Result<u64> {
-        let info = self.tensors.get(name).ok_or_else(|| missing(name))?;
-        Ok(self.data + info.data_offsets.0 as u64)
+    /// The name of the tensor at a position in this file itself, and the offset of its elements.
+    pub(super) fn place_of(&self, position: usize) -> Result<(&str, u64)> {
+        let (name, info) = self.tensors.get_index(position).ok_or_else(lost)?;
+        Ok((name, self.data + info.data_offsets.0 as u64))
     }
 
-    /// The expected checksum of a tensor in this file itself, if the file has one.
-    pub(super) fn checksum_of(&self, name: &str) -> Option<Crc32> {
-        self.metadata.as_ref()?.checksum_of(name)
+    /// The expected checksum of the tensor at a position in this file itself, if the file has one.
+    pub(super) fn checksum_of(&self, position: usize) -> Option<Crc32> {
+        self.metadata.as_ref()?.checksum_of(position)
     }
 
     /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names

@@ -1,6 +1,9 @@
 //! The traits and types with which objects are saved and restored.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -40,6 +43,11 @@ pub trait Saveable: Send + Sync {
         Vec::new()
     }
 
+    /// Whether it saves state under the names of variables, and so asks for them.
+    fn asks_for_names(&self) -> bool {
+        false
+    }
+
     /// Whether saving or restoring it may call the caller's functions, which may wait for steps. If
     /// so, both happen while steps can be taken.
     fn may_call_back(&self) -> bool {
@@ -64,13 +72,13 @@ pub trait Saveable: Send + Sync {
 
     /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself
     /// instead.
-    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()>;
+    fn save(&self, names: &Names<'_>, record: &mut ObjectRecord) -> Result<()>;
 
     /// Checks all that is to be restored, reads it or requests its reading, and does everything
     /// that can fail. All differences are noted in `saved`. If any object differs, nothing
     /// changes anywhere. Returns none if the object cannot be restored and the reason was
     /// noted.
-    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a>;
+    fn prepare<'a>(&'a self, names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a>;
 }
 
 /// The result of [`Saveable::prepare`].
@@ -103,6 +111,8 @@ pub struct RestoreAccess<'a> {
     pub(super) own_access: &'a WriteAccess<'a>,
     pub(super) default: Option<&'a WriteAccess<'a>>,
     pub(super) strategy: u64,
+    /// What variables of the checkpoint's strategy, and of the default one, become in the end.
+    pub(super) replaced: [RefCell<Vec<(Variable, Tensor)>>; 2],
 }
 
 impl RestoreAccess<'_> {
@@ -111,40 +121,56 @@ impl RestoreAccess<'_> {
         self.values.get(later)
     }
 
-    /// Makes `value` the committed value of `variable`, whose dtype and shape it has.
-    pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
-        match self.default {
-            Some(default) if variable.spec().strategy != self.strategy => {
-                default.replace(variable, value)
-            }
-            _ => self.own_access.replace(variable, value),
-        }
+    /// Makes `value` the committed value of `variable`, whose dtype and shape it has, once all is
+    /// replaced that is not a variable.
+    pub fn replace(&self, variable: &Variable, value: &Tensor) {
+        let is_own = self.default.is_none() || variable.spec().strategy == self.strategy;
+        let [own, of_default] = &self.replaced;
+        let replaced = if is_own { own } else { of_default };
+        replaced
+            .borrow_mut()
+            .push((variable.clone(), value.clone()));
+    }
+
+    /// Replaces the values of the variables, many of them at a time.
+    pub(super) fn finish(self) -> Result<()> {
+        let [own, of_default] = self.replaced.map(RefCell::into_inner);
+        self.own_access.replace_all(&pairs_of(&own))?;
+        self.default
+            .map_or(Ok(()), |default| default.replace_all(&pairs_of(&of_default)))
     }
 }
 
-/// The names of variables in a checkpoint: the names under which they were added, and for other
-/// variables their own.
-#[derive(Default)]
-pub struct Names {
-    names_by_key: HashMap<usize, String>,
-    variables: HashMap<String, Variable>,
+fn pairs_of(values: &[(Variable, Tensor)]) -> Vec<(&Variable, &Tensor)> {
+    values
+        .iter()
+        .map(|(variable, value)| (variable, value))
+        .collect()
 }
 
-impl Names {
+/// The names of variables in a checkpoint: the names under which they were added, and for other
+/// variables their own. Where no object [asks](Saveable::asks_for_names) for them, there are none.
+#[derive(Default)]
+pub struct Names<'a> {
+    names_by_key: HashMap<usize, Cow<'a, str>>,
+    variables: HashMap<Cow<'a, str>, Variable>,
+}
+
+impl<'a> Names<'a> {
     /// Gives `variable` a name, unless it has one. Fails if another variable has this name.
-    pub(super) fn add(&mut self, variable: &Variable, name: &str) -> Result<()> {
-        if self.names_by_key.contains_key(&variable.key()) {
+    pub(super) fn add(&mut self, variable: &Variable, name: Cow<'a, str>) -> Result<()> {
+        let Entry::Vacant(place) = self.names_by_key.entry(variable.key()) else {
             return Ok(());
-        }
-        if let Some(other) = self.variables.get(name) {
+        };
+        if let Some(other) = self.variables.get(&name) {
             let problem = format!(
                 "two variables would be saved as '{name}': {other:?} and another {variable:?}; \
                  add one of them to the checkpoint by another name"
             );
             return Err(Error::invalid("checkpoint", problem));
         }
-        self.names_by_key.insert(variable.key(), name.to_owned());
-        self.variables.insert(name.to_owned(), variable.clone());
+        place.insert(name.clone());
+        self.variables.insert(name, variable.clone());
         Ok(())
     }
 
@@ -152,7 +178,7 @@ impl Names {
     pub fn name(&self, variable: &Variable) -> Result<&str> {
         self.names_by_key
             .get(&variable.key())
-            .map(String::as_str)
+            .map(|name| &**name)
             .ok_or_else(|| Error::Internal(format!("{variable:?} has no name in the checkpoint")))
     }
 
@@ -265,9 +291,12 @@ pub struct ObjectReader<'a> {
     pub(super) file: &'a CheckpointFile<'a>,
     pub(super) object: &'a str,
     pub(super) saved: &'a SavedObject,
+    /// The position of its tensor among those of the file, if it is a variable.
+    pub(super) position: Option<usize>,
     /// The ranks that restore it.
     pub(super) ranks: &'a Ranks,
-    pub(super) taken: &'a mut HashSet<String>,
+    /// Which tensors of the file are expected, in the order of their names.
+    pub(super) taken: &'a mut [bool],
     pub(super) wanted: &'a mut WantedTensors,
     pub(super) mismatches: &'a mut Vec<String>,
 }
@@ -336,14 +365,21 @@ impl ObjectReader<'_> {
 
     /// Notes that a tensor of the file is expected, because its owner was mentioned.
     pub fn take(&mut self, part: &str) {
-        self.taken.insert(full_name(self.object, Some(part)));
+        self.take_named(&full_name(self.object, Some(part)), None);
+    }
+
+    /// The position of the tensor of this name, which is expected. It may be known already.
+    fn take_named(&mut self, name: &str, known: Option<usize>) -> Option<usize> {
+        let position = known.or_else(|| self.file.tensors().get_index_of(name))?;
+        self.taken[position] = true;
+        Some(position)
     }
 
     /// Notes that all tensors of the object are expected, because it was mentioned.
     pub fn take_all(&mut self) {
-        let names = self.file.names();
-        let object_names = names.into_iter().filter(|name| owns(self.object, name));
-        self.taken.extend(object_names.map(str::to_owned));
+        for (name, taken) in self.file.tensors().keys().zip(&mut *self.taken) {
+            *taken |= owns(self.object, name);
+        }
     }
 
     /// Whether the file has this part of the object.
@@ -404,7 +440,7 @@ impl ObjectReader<'_> {
         let tensor =
             self.file
                 .read_part_expecting(&name, dtype, shape, &own_range, self.mismatches)?;
-        self.taken.insert(name);
+        self.take_named(&name, None);
         Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
     }
 
@@ -418,11 +454,11 @@ impl ObjectReader<'_> {
         shape: Shape,
     ) -> Result<Option<PendingTensor>> {
         let name = full_name(self.object, part);
-        let later = self
-            .file
-            .want(&name, &name, dtype, shape, self.wanted, self.mismatches)?;
-        self.taken.insert(name);
-        Ok(later)
+        let known = self.position.filter(|_| part.is_none());
+        let position = self.take_named(&name, known);
+        let kind = (dtype, shape);
+        self.file
+            .want_at(position, &name, &name, kind, self.wanted, self.mismatches)
     }
 
     /// The same tensor, read at once, for objects that must inspect its elements.
@@ -434,20 +470,19 @@ impl ObjectReader<'_> {
     ) -> Result<Option<Tensor>> {
         let name = full_name(self.object, part);
         let mut wanted = WantedTensors::default();
-        let later = self
-            .file
-            .want(&name, &name, dtype, shape, &mut wanted, self.mismatches)?;
-        self.taken.insert(name);
-        later
+        let position = self.take_named(&name, None);
+        let kind = (dtype, shape);
+        self.file
+            .want_at(position, &name, &name, kind, &mut wanted, self.mismatches)?
             .map(|later| self.file.read_wanted(&wanted)?.get(later).cloned())
             .transpose()
     }
 }
 
 /// The name of a tensor in the file.
-pub(super) fn full_name(object: &str, part: Option<&str>) -> String {
+pub(super) fn full_name<'a>(object: &'a str, part: Option<&str>) -> Cow<'a, str> {
     match part {
-        Some(part) => format!("{object}/{part}"),
-        None => object.to_owned(),
+        Some(part) => format!("{object}/{part}").into(),
+        None => object.into(),
     }
 }

@@ -9,17 +9,14 @@
     reason = "state is written as it is while nobody changes it"
 )]
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Map;
-
 use crate::bundle::{Checkpoint, Entries, names_of, owns};
 use crate::metadata::{ManagerNotes, SavedObject};
-use crate::objects::variable::value_of;
+use crate::objects::variable::{KIND as VARIABLE, value_of};
 use crate::saveable::{ObjectRecord, Saveable, full_name};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SavedTensor, Snapshot};
 use crate::writer::replace;
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
@@ -66,12 +63,15 @@ impl Checkpoint {
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
         built_with!("checkpoints", "checkpoints");
-        let entries = self.copied_entries();
+        let entries = self.entries_now();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
+            if !entries.values().any(|object| object.may_call_back() == calls_back) {
+                return Ok(());
+            }
             let names = names_of(&entries)?;
             let rank = self.strategy().rank();
-            for (name, object) in &entries {
+            for (name, object) in entries.iter() {
                 if object.may_call_back() != calls_back {
                     continue;
                 }
@@ -178,12 +178,11 @@ impl Checkpoint {
             // SAFETY: the strategy is quiet until all is written.
             unsafe { record.share_state_of(self.strategy().id()) };
             let value = convert(&name, value_of(&variable, &record)?)?;
-            snapshot.tensors.push((name.clone(), value));
-            let kind = variable.kind().to_owned();
-            let properties = Map::new();
-            snapshot
-                .objects
-                .insert(name, SavedObject { kind, properties });
+            snapshot.tensors.push(SavedTensor {
+                name,
+                tensor: value,
+                is_variable: true,
+            });
         }
         snapshot.sort();
         let written = write(snapshot);
@@ -234,14 +233,21 @@ fn add_entry(
     for (part, sharding) in record.sharded {
         snapshot
             .sharded
-            .insert(full_name(name, Some(&part)), sharding);
+            .insert(full_name(name, Some(&part)).into_owned(), sharding);
     }
     for (part, tensor) in record.tensors {
         let name = full_name(name, part.as_deref());
         // What all ranks have in common is in the file of the first rank.
-        if is_first || snapshot.sharded.contains_key(&name) {
-            snapshot.tensors.push((name, tensor));
+        if is_first || snapshot.sharded.contains_key(&*name) {
+            snapshot.tensors.push(SavedTensor {
+                name: name.into_owned(),
+                tensor,
+                is_variable: kind == VARIABLE,
+            });
         }
+    }
+    if kind == VARIABLE {
+        return;
     }
     let mut properties = record.properties_of_rank;
     if is_first {
@@ -282,10 +288,11 @@ fn check_applied(entries: &Entries, applied: &mut Vec<Arc<Gradients>>) -> Result
 
 /// Fails if two objects would save tensors with the same name.
 fn check_distinct(snapshot: &Snapshot, entries: &Entries) -> Result<()> {
-    let mut seen = HashMap::new();
-    for (name, _) in &snapshot.tensors {
-        let owners = entries.iter().filter(|(object, _)| owns(object, name));
-        if seen.insert(name, ()).is_some() {
+    let order = snapshot.by_name();
+    for pair in order.windows(2) {
+        let [first, name] = [pair[0], pair[1]].map(|position| &snapshot.tensors[position].name);
+        if first == name {
+            let owners = entries.iter().filter(|(object, _)| owns(object, name));
             let owners: Vec<String> = owners
                 .map(|(name, object)| format!("{} '{name}'", object.kind()))
                 .collect();

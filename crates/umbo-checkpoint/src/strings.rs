@@ -51,7 +51,8 @@ impl Checkpoint {
 /// not a checkpoint. Otherwise as for [`CheckpointFile::open`].
 pub fn saved_string(path: &Path, name: &str) -> Result<String> {
     let file = CheckpointFile::open_one(path)?;
-    let Some(saved) = file.objects()?.get(name) else {
+    file.own()?;
+    let Some((saved, _)) = file.object(name) else {
         let path = path.display();
         return Err(Error::NotFound(format!(
             "name: '{path}' has no string '{name}'"

@@ -13,16 +13,25 @@ pub struct PendingTensor(usize);
 pub(super) struct WantedTensors(pub(super) Vec<One>);
 
 pub(super) enum One {
-    /// The name, dtype and shape of a tensor in the file.
-    OfFile(String, DType, Shape),
+    /// A tensor in the file itself.
+    OfFile(PlacedTensor),
     /// A tensor that was already read.
     Read(Tensor),
 }
 
+/// A tensor in a file itself, not in a part: its position among the file's tensors, and the dtype
+/// and shape that it has.
+#[derive(Clone, Copy)]
+pub(super) struct PlacedTensor {
+    pub position: usize,
+    pub dtype: DType,
+    pub shape: Shape,
+}
+
 impl WantedTensors {
-    /// Adds a tensor that is in the file with this dtype and shape.
-    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> PendingTensor {
-        self.push(One::OfFile(name.to_owned(), dtype, shape))
+    /// Adds a tensor that is in the file.
+    pub(super) fn add(&mut self, placed: PlacedTensor) -> PendingTensor {
+        self.push(One::OfFile(placed))
     }
 
     /// Adds a tensor that was already read.

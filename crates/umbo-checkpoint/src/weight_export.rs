@@ -126,7 +126,7 @@ fn save_shards(snapshot: Snapshot, path: &Path, largest: u64) -> Result<()> {
     let total: u64 = snapshot
         .tensors
         .iter()
-        .map(|(_, tensor)| tensor.bytes() as u64)
+        .map(|saved| saved.tensor.bytes() as u64)
         .sum();
     let shards = divided(snapshot, largest)?;
     let checksums: Vec<u32> = shards.iter().map(|shard| shard.header.crc32.0).collect();
@@ -150,24 +150,18 @@ fn divided(snapshot: Snapshot, largest: u64) -> Result<Vec<Shard>> {
         is_for_others: true,
         ..Snapshot::default()
     };
-    let Snapshot {
-        tensors,
-        mut objects,
-        steps,
-        ..
-    } = snapshot;
+    let Snapshot { tensors, steps, .. } = snapshot;
     let mut all = vec![empty(steps)];
     let mut in_last = 0;
-    for (name, tensor) in tensors {
-        let size = tensor.bytes() as u64;
+    for saved in tensors {
+        let size = saved.tensor.bytes() as u64;
         if in_last > 0 && size > largest.saturating_sub(in_last) {
             all.push(empty(steps));
             in_last = 0;
         }
         in_last += size;
         if let Some(last) = all.last_mut() {
-            last.objects.extend(objects.remove_entry(&name));
-            last.tensors.push((name, tensor));
+            last.tensors.push(saved);
         }
     }
     if all.len() > MOST_FILES {
@@ -197,7 +191,7 @@ fn write_shards<'s>(
         contents.write_to(&mut file, header)?;
         file.finish()?;
         let tensors = contents.tensors.iter();
-        weight_map.extend(tensors.map(|(tensor, _)| (&tensor[..], name.clone())));
+        weight_map.extend(tensors.map(|saved| (&saved.name[..], name.clone())));
     }
     Ok(weight_map)
 }

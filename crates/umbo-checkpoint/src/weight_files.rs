@@ -107,7 +107,8 @@ impl Checkpoint {
         let new: Vec<_> = new.collect::<Result<_>>()?;
         self.with_changes(&read, |changes| {
             new.iter()
-                .try_for_each(|(variable, value)| changes.replace(variable, value))
+                .for_each(|(variable, value)| changes.replace(variable, value));
+            Ok(())
         })?;
         Ok(loaded_weights(file, all_chosen))
     }

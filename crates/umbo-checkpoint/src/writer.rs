@@ -158,8 +158,8 @@ impl Snapshot {
     pub(super) fn checksums(&self) -> Result<Vec<Crc32>> {
         let mut pieces = Vec::new();
         let mut all = 0;
-        for (index, (_, tensor)) in self.tensors.iter().enumerate() {
-            let bytes = bytes(tensor)?;
+        for (index, saved) in self.tensors.iter().enumerate() {
+            let bytes = bytes(&saved.tensor)?;
             pieces.extend(bytes.chunks(PIECE).map(|piece| (index, piece)));
             all += bytes.len();
         }
@@ -178,7 +178,12 @@ impl Snapshot {
 
     /// Writes the header and all tensors.
     pub(super) fn write_to(&self, file: &mut AtomicFile, header: &EncodedHeader) -> Result<()> {
-        self.write_with(header, &mut |bytes| file.write(bytes))
+        let mut parts = Vec::with_capacity(1 + self.tensors.len());
+        parts.push(&header.bytes[..]);
+        for saved in &self.tensors {
+            parts.push(bytes(&saved.tensor)?);
+        }
+        file.write_all_of(&parts)
     }
 
     /// Calls `write` with the bytes of the header and of all tensors, in their order.
@@ -190,7 +195,7 @@ impl Snapshot {
         write(&header.bytes)?;
         self.tensors
             .iter()
-            .try_for_each(|(_, tensor)| write(bytes(tensor)?))
+            .try_for_each(|saved| write(bytes(&saved.tensor)?))
     }
 }
 

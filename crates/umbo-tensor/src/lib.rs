@@ -42,7 +42,7 @@ mod lockable_block;
 pub mod ops;
 pub mod origin;
 pub mod red_zone;
-mod shared_blocks;
+pub mod shared_blocks;
 pub mod slab;
 pub mod storage;
 mod text;

@@ -3,10 +3,10 @@
 //! A fresh block from the system costs a call and page faults. So thousands of tensors with one
 //! block each would cost more than the work that fills them. Also, large blocks have large pages.
 
-use std::slice;
 use std::sync::Arc;
+use std::{mem, slice};
 
-use super::storage::{ALIGNMENT, Storage};
+use super::storage::Storage;
 use super::{DType, Layout, Shape, Tensor};
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
@@ -14,60 +14,68 @@ use umbo_device::DeviceId;
 /// A block is closed before it gets longer than this. A larger tensor has its own block.
 const BLOCK: usize = 64 << 20;
 
+/// The bytes of some tensors that are being made.
+pub struct SharedBlock<'a> {
+    /// All bytes of the block.
+    pub bytes: &'a mut [u8],
+    /// Where the elements of each tensor begin.
+    pub starts: Vec<usize>,
+}
+
 impl Tensor {
-    /// Contiguous tensors in host memory, one for each of `kinds`. `write` fills their bytes; bytes
-    /// that it does not write are unspecified. A block is freed with the last tensor in it.
+    /// Contiguous tensors in host memory, one for each of `kinds`. `write` fills the bytes of the
+    /// blocks; bytes that it does not write are unspecified. In a block each tensor begins where
+    /// the one before it ends, or at the next multiple of its elements' size: so what lies in this
+    /// way elsewhere can be copied as a whole. A block is freed with the last tensor in it.
     ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn in_shared_blocks(
         kinds: &[(DType, Shape)],
-        write: impl FnOnce(Vec<&mut [u8]>) -> Result<()>,
+        write: impl FnOnce(Vec<SharedBlock<'_>>) -> Result<()>,
     ) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::with_capacity(kinds.len());
+        let mut blocks = Vec::new();
         let mut rest = kinds;
         while !rest.is_empty() {
-            let (count, bytes) = first_block(rest)?;
-            let (of_block, others) = rest.split_at(count);
+            let (starts, bytes) = first_block(rest)?;
+            let (of_block, others) = rest.split_at(starts.len());
             let storage = Arc::new(Storage::uninitialized(bytes, DeviceId::HOST)?);
-            let mut offset = 0;
-            for &(dtype, shape) in of_block {
+            for (&(dtype, shape), &start) in of_block.iter().zip(&starts) {
                 let storage = Arc::clone(&storage);
                 let layout = Layout::row_major(shape);
-                tensors.push(Tensor::from_storage(storage, dtype, layout, offset)?);
-                offset += taken(dtype, shape)?;
+                tensors.push(Tensor::from_storage(storage, dtype, layout, start)?);
             }
+            blocks.push((storage, starts));
             rest = others;
         }
-        // SAFETY: the bytes are those of the tensors. No two tensors share bytes, and nobody else
-        // has them before they are returned. Memory of a storage counts as initialised.
-        let parts = tensors.iter().map(|tensor: &Tensor| unsafe {
-            slice::from_raw_parts_mut(tensor.address(), tensor.bytes())
+        let blocks = blocks.iter_mut().map(|(storage, starts)| SharedBlock {
+            // SAFETY: nobody else has the block before its tensors are returned. Memory of a
+            // storage counts as initialised.
+            bytes: unsafe { slice::from_raw_parts_mut(storage.address(), storage.bytes()) },
+            starts: mem::take(starts),
         });
-        write(parts.collect())?;
+        write(blocks.collect())?;
         Ok(tensors)
     }
 }
 
-/// How many of `kinds`, which is not empty, share the next block, and how many bytes the block has.
-fn first_block(kinds: &[(DType, Shape)]) -> Result<(usize, usize)> {
-    let mut bytes = 0usize;
-    for (index, &(dtype, shape)) in kinds.iter().enumerate() {
-        let more = taken(dtype, shape)?;
-        if index > 0 && more > BLOCK.saturating_sub(bytes) {
-            return Ok((index, bytes));
+/// Where those of `kinds` begin that share the next block, of which there are some unless `kinds`
+/// is empty, and how many bytes the block has.
+fn first_block(kinds: &[(DType, Shape)]) -> Result<(Vec<usize>, usize)> {
+    let mut starts = Vec::new();
+    let mut end = 0usize;
+    for &(dtype, shape) in kinds {
+        let start = end.next_multiple_of(dtype.size());
+        let bytes = shape.bytes(dtype)?;
+        if !starts.is_empty() && bytes > BLOCK.saturating_sub(start) {
+            break;
         }
-        bytes += more;
+        starts.push(start);
+        end = start
+            .checked_add(bytes)
+            .ok_or_else(|| Error::no_bytes(bytes, "for a tensor"))?;
     }
-    Ok((kinds.len(), bytes))
-}
-
-/// The bytes of a block that a tensor takes. They are whole lines, and one line if it has no
-/// elements, so that no two tensors have one address.
-fn taken(dtype: DType, shape: Shape) -> Result<usize> {
-    let bytes = shape.bytes(dtype)?.max(1);
-    bytes
-        .checked_next_multiple_of(ALIGNMENT)
-        .ok_or_else(|| Error::no_bytes(bytes, "for a tensor"))
+    Ok((starts, end))
 }
 
 #[cfg(test)]
@@ -76,30 +84,43 @@ mod tests {
 
     #[test]
     fn tensors_that_are_made_together_share_blocks_and_no_bytes() {
-        let sizes = [3, 0, BLOCK / 8, 1, BLOCK / 4, 17, 17, BLOCK / 4 + 1, 5];
-        let kinds = sizes.map(|elements| (DType::Float32, Shape::new(&[elements]).unwrap()));
-        let tensors = Tensor::in_shared_blocks(&kinds, |parts| {
-            assert_eq!(parts.len(), sizes.len());
-            for (number, part) in parts.into_iter().enumerate() {
-                part.fill(number as u8);
+        let sizes = [3, 0, BLOCK / 8, 1, BLOCK / 4, 17, 17, BLOCK / 4 + 1, 5, 2];
+        let dtype = |index| match index % 2 {
+            0 => DType::UInt8,
+            _ => DType::Float32,
+        };
+        let kind = |(index, elements)| (dtype(index), Shape::new(&[elements]).unwrap());
+        let kinds: Vec<_> = sizes.into_iter().enumerate().map(kind).collect();
+        let tensors = Tensor::in_shared_blocks(&kinds, |blocks| {
+            let mut number = 0;
+            for SharedBlock { bytes, starts } in blocks {
+                assert!(bytes.as_ptr().addr().is_multiple_of(64));
+                for start in starts {
+                    let (dtype, shape) = kinds[number];
+                    bytes[start..][..shape.bytes(dtype).unwrap()].fill(number as u8);
+                    number += 1;
+                }
             }
+            assert_eq!(number, sizes.len());
             Ok(())
         });
         let tensors = tensors.unwrap();
-        for (number, (tensor, elements)) in tensors.iter().zip(sizes).enumerate() {
-            assert_eq!(tensor.shape()[..], [elements]);
+        let mut end = 0;
+        for (number, (tensor, &(dtype, shape))) in tensors.iter().zip(&kinds).enumerate() {
+            assert_eq!((tensor.dtype(), tensor.shape()), (dtype, shape));
             let view = tensor.reading().unwrap();
             let bytes = view.as_bytes().unwrap();
             for byte in bytes.first().into_iter().chain(bytes.last()) {
                 assert_eq!(*byte, number as u8);
             }
-            assert!(tensor.address().addr().is_multiple_of(ALIGNMENT));
+            let (_, start) = tensor.storage();
+            assert!(start == 0 || (end..end + dtype.size()).contains(&start));
+            end = start + bytes.len();
         }
         let shares = |left: usize, right: usize| {
             Arc::ptr_eq(tensors[left].storage().0, tensors[right].storage().0)
         };
-        assert!(shares(0, 3) && !shares(3, 4) && !shares(4, 5) && shares(5, 6) && !shares(6, 7));
-        assert!(!shares(7, 8));
+        assert!(shares(0, 4) && !shares(4, 7) && shares(7, 8) && shares(8, 9));
         assert!(
             Tensor::in_shared_blocks(&[], |_| Ok(()))
                 .unwrap()

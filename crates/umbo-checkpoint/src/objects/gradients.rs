@@ -39,7 +39,11 @@ impl Saveable for Gradients {
         Gradients::variables(self).to_vec()
     }
 
-    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn asks_for_names(&self) -> bool {
+        true
+    }
+
+    fn save(&self, names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         let AccumulatedRuns { runs, weight, sums } = self.export()?;
         for AccumulatedSum { index, rows, sum } in sums {
             let name = names.name(&Gradients::variables(self)[index])?;
@@ -59,7 +63,7 @@ impl Saveable for Gradients {
         })
     }
 
-    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let properties: Option<SavedGradients> = saved.properties();
         let reduction = SavedReduction::from(self.loss_reduction());
         let saved_reduction = properties

@@ -24,7 +24,7 @@ impl Saveable for SavedIterator {
         true
     }
 
-    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, _names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         let position = serde_json::to_value(self.0.position()?)
             .map_err(|error| Error::Internal(format!("a position: {error}")))?;
         match self.0.spans_ranks {
@@ -34,7 +34,7 @@ impl Saveable for SavedIterator {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let position = saved.property_of_rank("position", self.0.spans_ranks);
         let Some(position): Option<Json> = position else {
             return Ok(None);

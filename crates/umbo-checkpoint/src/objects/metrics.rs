@@ -66,7 +66,7 @@ impl Saveable for Metrics {
         Some(Metrics::strategy(self))
     }
 
-    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, _names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         let mut metrics = BTreeMap::new();
         for (name, definition, accumulated) in self.export()? {
             let total = match accumulated {
@@ -95,7 +95,7 @@ impl Saveable for Metrics {
         record.properties(&SavedMetrics { metrics })
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let Some(SavedMetrics { mut metrics }) = saved.properties() else {
             return Ok(None);
         };

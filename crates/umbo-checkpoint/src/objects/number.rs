@@ -47,7 +47,7 @@ impl Saveable for NumberCell {
         Some(&self.0)
     }
 
-    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, _names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         let value = match *self.0.lock() {
             Number::Integer(value) => SavedValue::Integer(value),
             Number::Float(value) => SavedValue::Float(Float(value)),
@@ -55,7 +55,7 @@ impl Saveable for NumberCell {
         record.properties(&SavedNumber { value })
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let Some(SavedNumber { value }) = saved.properties() else {
             return Ok(None);
         };

@@ -66,11 +66,15 @@ impl Saveable for Optimizer {
         self.updated_variables()
     }
 
+    fn asks_for_names(&self) -> bool {
+        true
+    }
+
     fn applied(&self) -> Vec<Arc<Gradients>> {
         Optimizer::applied(self)
     }
 
-    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         let state = match record.shares(Saveable::strategy(self).unwrap_or_default()) {
             // SAFETY: only applies of its strategy, which happen in steps, write it.
             true => unsafe { self.export_as_it_is() },
@@ -123,7 +127,7 @@ impl Saveable for Optimizer {
         })
     }
 
-    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let Some(properties): Option<SavedOptimizer> = saved.properties() else {
             return Ok(None);
         };
@@ -270,7 +274,7 @@ fn scales_of(name: &str, slot: &Slot) -> String {
 /// The scalars of one variable in the file, and its slots, which are read later.
 fn read_variable(
     optimizer: &Optimizer,
-    names: &Names,
+    names: &Names<'_>,
     saved: &mut ObjectReader<'_>,
     name: &str,
     progress: &SavedVariable,

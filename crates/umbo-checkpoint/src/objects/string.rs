@@ -55,12 +55,12 @@ impl Saveable for StringCell {
         Some(&self.0)
     }
 
-    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, _names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         let value = StringValue(self.0.lock().clone());
         record.properties(&SavedString { value })
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let found: Option<SavedString> = saved.properties();
         Ok(found.map(|SavedString { value }| {
             PreparedRestore::by(move |_| {

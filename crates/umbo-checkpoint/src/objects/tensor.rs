@@ -30,7 +30,7 @@ impl Saveable for CallersTensor {
         "tensor"
     }
 
-    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, _names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         record.whole(match record.is_written_at_once() {
             true => self.0.on_host()?.to_contiguous()?,
             false => copy_to(&self.0, DeviceId::HOST)?,
@@ -38,7 +38,7 @@ impl Saveable for CallersTensor {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let value = saved.later(None, self.0.dtype(), self.0.shape())?;
         Ok(value.map(|value| {
             PreparedRestore::by(move |changes| {

@@ -13,9 +13,12 @@ use umbo_strategy::variables::read_into;
 use umbo_tensor::Tensor;
 use umbo_tensor::values::variable::Variable;
 
+/// The kind of a variable.
+pub(crate) const KIND: &str = "variable";
+
 impl Saveable for Variable {
     fn kind(&self) -> &'static str {
-        "variable"
+        KIND
     }
 
     fn strategy(&self) -> Option<u64> {
@@ -26,7 +29,7 @@ impl Saveable for Variable {
         vec![self.clone()]
     }
 
-    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+    fn save(&self, _names: &Names<'_>, record: &mut ObjectRecord) -> Result<()> {
         self.check_not_replaced()?;
         let value = value_of(self, record)?;
         record.warning = first_nan(&value)?.map(|element| {
@@ -40,11 +43,14 @@ impl Saveable for Variable {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names<'_>, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         self.check_not_replaced()?;
         let value = saved.later(None, self.dtype(), self.shape())?;
         Ok(value.map(|value| {
-            PreparedRestore::by(move |changes| changes.replace(self, changes.value(value)?))
+            PreparedRestore::by(move |changes| {
+                changes.replace(self, changes.value(value)?);
+                Ok(())
+            })
         }))
     }
 }

@@ -107,10 +107,10 @@ impl AverageScope<'_> {
 /// Gives all variables their values; readers see all of them or none.
 fn replace_all<'v>(
     between_steps: &StepExclusion<'_>,
-    mut values: impl Iterator<Item = (&'v Variable, &'v Tensor)>,
+    values: impl Iterator<Item = (&'v Variable, &'v Tensor)>,
 ) -> Result<()> {
-    between_steps
-        .changing(|access| values.try_for_each(|(variable, value)| access.replace(variable, value)))
+    let values: Vec<_> = values.collect();
+    between_steps.changing(|access| access.replace_all(&values))
 }
 
 fn pairs_of(values: &[(Variable, Tensor)]) -> impl Iterator<Item = (&Variable, &Tensor)> {

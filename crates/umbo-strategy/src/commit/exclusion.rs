@@ -82,17 +82,27 @@ impl StepExclusion<'_> {
 pub struct WriteAccess<'a>(&'a Strategy);
 
 impl WriteAccess<'_> {
-    /// Makes `value`, which is of the variable's dtype and shape, the committed value of
-    /// `variable`.
-    pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
-        if variable.spec().strategy != self.0.id() {
+    /// Makes each value, which is of its variable's dtype and shape, the variable's committed
+    /// value. Of a variable that is there several times the last one counts.
+    pub fn replace_all(&self, values: &[(&Variable, &Tensor)]) -> Result<()> {
+        if values
+            .iter()
+            .any(|(variable, _)| variable.spec().strategy != self.0.id())
+        {
             return Err(Error::Internal(
                 "a variable of another strategy is replaced".into(),
             ));
         }
         // SAFETY: this exists under the step lock, which keeps out who writes, and the lock of
-        // central state, which keeps out who reads.
-        let mut changing = unsafe { variable.changing() };
-        collectives::copy_into(value, &mut changing)
+        // central state, which keeps out who reads. The others that are changed at the same time
+        // are other variables.
+        let pairs = values.iter().map(|&(variable, value)| (value, unsafe { variable.changing() }));
+        let mut keys: Vec<usize> = values.iter().map(|(variable, _)| variable.key()).collect();
+        keys.sort_unstable();
+        match keys.windows(2).all(|two| two[0] < two[1]) {
+            true => collectives::copy_all_into(pairs),
+            false => { pairs }
+                .try_for_each(|(value, mut changing)| collectives::copy_into(value, &mut changing)),
+        }
     }
 }

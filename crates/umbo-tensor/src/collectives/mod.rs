@@ -9,7 +9,7 @@ mod copy;
 mod gather;
 mod reduce;
 
-pub use copy::{Assignment, combine_into, copy_into, copy_to};
+pub use copy::{Assignment, combine_into, copy_all_into, copy_into, copy_to};
 pub use gather::gather;
 pub use reduce::{ReductionBatch, reduce, reduce_to_each};
 
