@@ -214,7 +214,7 @@ endif
 simulate: ## Simulate steps of up to 1,000 ranks in virtual time, and compare them with docs/scale.py (8 GB of memory, some minutes; SEED=)
 	@$(call section,Ranks in virtual time)
 	@cargo build --locked --quiet --release --workspace --bin simulation
-	@scripts/simulate.py --seed $(SEED) $(if $(SMALL),--small)
+	@scripts/simulate.py --tool "$(or $(CARGO_TARGET_DIR),target)/release/simulation" --seed $(SEED) $(if $(SMALL),--small)
 
 ifdef SIDE_BY_SIDE
 mutants: test-rust

@@ -69,6 +69,7 @@ fn read() -> Result<Option<Setting>, lexopt::Error> {
         compute_us: 0.0,
         steps: 2,
         uneven: false,
+        failing: None,
     };
     let mut arguments = lexopt::Parser::from_env();
     while let Some(argument) = arguments.next()? {
@@ -88,14 +89,7 @@ fn read() -> Result<Option<Setting>, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
-    match setting
-        .ranks
-        .min(setting.variables)
-        .min(setting.steps as usize)
-    {
-        0 => Err("give 1 rank, variable and step or more".into()),
-        _ => Ok(Some(setting)),
-    }
+    Ok(Some(setting))
 }
 
 /// Numbers are of one step.

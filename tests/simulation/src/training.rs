@@ -47,6 +47,8 @@ pub struct Setting {
     pub steps: u64,
     /// Whether the examples of a rank differ from those of others.
     pub uneven: bool,
+    /// The rank whose replica fails in the first of these steps, if one does.
+    pub failing: Option<usize>,
 }
 
 /// What became of the counted steps of a training.
@@ -87,6 +89,35 @@ impl Drop for Leaving<'_> {
 }
 
 impl Setting {
+    /// Says what is wrong with the numbers, and what would be right.
+    pub fn check(&self) -> Result<()> {
+        let Network {
+            latency_us,
+            gbits,
+            message_us,
+            spread,
+            ..
+        } = self.network;
+        let counts = [self.ranks, self.variables, self.steps as usize];
+        let least = size_of::<f32>() * self.variables;
+        let times = [latency_us, message_us, self.compute_us];
+        let problem = if counts.contains(&0) {
+            "ranks, variables and steps: give 1 of each or more".into()
+        } else if self.bytes < least {
+            let bytes = self.bytes;
+            format!("bytes: {bytes}, of which each variable has at least 4; give {least} or more")
+        } else if !(gbits.is_finite() && gbits > 0.0) {
+            format!("gbits: {gbits}; give a number above 0")
+        } else if !times.iter().all(|time| time.is_finite() && *time >= 0.0) {
+            format!("latency, message and compute: {times:?} us; give numbers of 0 or more")
+        } else if !(0.0..1.0).contains(&spread) {
+            format!("spread: {spread}; give a number from 0 to less than 1")
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid("setting", problem))
+    }
+
     /// The bytes that a rank needs: the weights, its gradients, and its part of the state.
     pub fn memory_needed(&self) -> usize {
         2 * self.bytes + 2 * self.bytes / self.ranks
@@ -94,6 +125,7 @@ impl Setting {
 
     /// Simulates the training.
     pub fn simulate(&self) -> Result<Simulated> {
+        self.check()?;
         // Each rank works on its own thread alone.
         workers::set_count(1)?;
         let ranks = engine::ranks(self.ranks, self.network);
@@ -213,6 +245,9 @@ impl Setting {
         };
         let callback = |context: &ReplicaContext| {
             rank.compute(network.computation(self.compute_us, rank.rank(), number));
+            if number == WARMING && self.failing == Some(rank.rank()) {
+                return Err(Error::DataLoss("the rank that is to fail".into()));
+            }
             for index in 0..gradients.variables().len() {
                 let gradient = gradients.view_in(context, index, GradientMode::Overwrite)?;
                 // SAFETY: the gradient is this replica's until it submits.
