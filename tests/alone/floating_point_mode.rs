@@ -1,9 +1,12 @@
 //! Denormal numbers count in central work, whatever the calling thread does with them.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use umbo_core::executor::floating_point::in_library;
+use umbo_core::executor::wait::{Signal, Spin};
 use umbo_core::executor::workers;
 
 /// Flush results that are denormal to zero, and take such operands for zero.
@@ -64,4 +67,49 @@ fn denormal_numbers_count_on_every_thread() {
         }
     }
     set_mode(before);
+}
+
+/// How often work is shared until the thread that helps takes part. On a busy machine it may not
+/// run.
+const MOST: usize = 1_000_000;
+
+#[test]
+fn denormal_numbers_count_on_a_thread_that_helps() {
+    let true = crate::is_alone(denormal_numbers_count_on_a_thread_that_helps) else {
+        return;
+    };
+    let before = mode();
+    workers::set_count(2).unwrap();
+    // Nobody is woken, so only a thread that spins takes part.
+    let never = Duration::from_secs(3600);
+    workers::fix_costs(Some(workers::Costs {
+        latency: never,
+        wake: never,
+    }));
+    work();
+    while workers::parked() != Some(1) {
+        thread::yield_now();
+    }
+    let stop = AtomicBool::new(false);
+    let shared = thread::scope(|scope| {
+        scope.spawn(|| {
+            set_mode(before | FLUSH);
+            in_library(|| {
+                let _helping = workers::Helping::begin(1);
+                let signal = Signal::new();
+                // With this deadline it spins anew in place of parking.
+                let past = Some(Instant::now());
+                while !signal.wait_until(Spin::HELPING, past, || stop.load(Ordering::Relaxed)) {}
+            });
+            assert_eq!(mode() & FLUSH, FLUSH);
+        });
+        let works = (0..MOST).map(|_| {
+            thread::yield_now();
+            in_library(work)
+        });
+        let shared = { works }.find(|[all, kept]| *all > 1 || kept != all);
+        stop.store(true, Ordering::Relaxed);
+        shared
+    });
+    assert_eq!(shared, Some([2; 2]));
 }
