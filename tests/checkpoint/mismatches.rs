@@ -110,6 +110,10 @@ fn names_differ_and_a_clash_names_both() {
     );
     assert!(told.contains("a variable that was added before"), "{told}");
     assert!(checkpoint.set_number("w", Number::Integer(1)).is_err());
+    checkpoint.set_number("rate", Number::Float(0.5)).unwrap();
+    let refused = checkpoint.counter("rate").map(drop).unwrap_err();
+    assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
+    assert_eq!(checkpoint.counter("none").map(drop).unwrap_err().status(), Status::NotFound);
     for name in ["", "__metadata__", &"x".repeat(5000)] {
         let added = checkpoint.add(name, Arc::new(other.clone()));
         assert_eq!(added.unwrap_err().status(), Status::InvalidArgument);

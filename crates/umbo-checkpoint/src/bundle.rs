@@ -113,13 +113,16 @@ impl Checkpoint {
         number.ok_or_else(|| no_number(name))
     }
 
-    /// The place of a number that was set, for a caller that counts in every step. It stays the
+    /// The place of an integer that was set, for a caller that counts in every step. It stays the
     /// number's place as long as the checkpoint lives.
     ///
-    /// NOT_FOUND: no such number.
+    /// NOT_FOUND: no such number. INVALID_ARGUMENT: a floating-point number.
     pub fn counter(&self, name: &str) -> Result<Counter> {
-        let object = self.entry(name).filter(|object| object.number().is_some());
-        object.map(Counter).ok_or_else(|| no_number(name))
+        if let Number::Float(number) = self.number(name)? {
+            let problem = format!("'{name}' is {number:?}, and only an integer counts");
+            return Err(Error::invalid("name", problem));
+        }
+        self.entry(name).map(Counter).ok_or_else(|| no_number(name))
     }
 
     /// The object with this name.
