@@ -53,7 +53,7 @@ inline void run() {
     const auto output = net->forward(all.x);
     CHECK(std::fabs(tested[0] - torch::nll_loss(output, all.y).item<double>()) < 1e-6);
     CHECK(std::fabs(tested[1] - output.argmax(1).eq(all.y).to(torch::kDouble).mean().item<double>()) < 1e-12);
-    // Over an iterator of Umbo's; and nothing, over no batches.
+    // Over an iterator of Umbo's; and no number, over no batches.
     auto &model = optimizer.model();
     const auto batches = model.strategy().iterate(umbo::adapters::rows_of({{"data", all.x}, {"target", all.y}}).batch(10));
     const auto right = [](Net &each, const part &of) {
@@ -62,7 +62,7 @@ inline void run() {
     const auto again = model.evaluate(batches, {"right"}, right);
     CHECK(again.size() == 1 && std::fabs(again[0] - tested[1]) < 1e-12);
     const auto none = model.evaluate(std::vector<umbo::value>(), {"right"}, right);
-    CHECK(none == std::vector<double>{0});
+    CHECK(none.size() == 1 && std::isnan(none[0]));
 }
 
 // What torch::load puts into the program's module, at any time, is trained from then on: parameters, and what is tracked.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include <umbo/umbo.hpp>
@@ -42,7 +43,7 @@ inline std::int64_t resume(const checkpoint &from, const std::string &path) {
     return from.integer("epochs");
 }
 
-// The mean of a metric over the steps of a pass.
+// The mean of a metric over the steps of a pass; NaN where there was nothing, as a metric of a run has it.
 class mean_of {
 public:
     void add(const metric_result &step) {
@@ -50,7 +51,7 @@ public:
         weight_ += step.weight;
     }
     double sum() const noexcept { return sum_; }
-    double mean() const noexcept { return weight_ > 0 ? sum_ / weight_ : 0; }
+    double mean() const noexcept { return weight_ != 0 ? sum_ / weight_ : std::numeric_limits<double>::quiet_NaN(); }
     std::int64_t weight() const noexcept { return static_cast<std::int64_t>(weight_); }
 
 private:

@@ -175,7 +175,7 @@ public:
     }
 
     // The means of metrics, as of `evaluation`, over all examples of several batches, which a `torch::data` loader gives, or an
-    // iterator. All replicas compute, in evaluation mode.
+    // iterator; NaN if there are none. All replicas compute, in evaluation mode.
     template <class Batches, class Measure>
     std::vector<double> evaluate(Batches &&batches, const std::vector<std::string> &metrics, Measure measure) {
         const auto step = evaluation(metrics, std::move(measure));
