@@ -1,5 +1,6 @@
 //! The objects of one strategy that are saved and restored together.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -273,7 +274,7 @@ impl Checkpoint {
                 own_access,
                 default,
                 strategy,
-                replaced: Default::default(),
+                replaced: [values.len(), 0].map(|count| RefCell::new(Vec::with_capacity(count))),
             };
             let changed = change(&access)?;
             access.finish().map(|()| changed)

@@ -7,7 +7,7 @@
 //! tensor's elements.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Display};
 use std::path::Path;
 
 use crc32fast::Hasher;
@@ -18,6 +18,7 @@ use serde::ser::{SerializeMap, Serializer as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
+use crate::header_scan;
 use crate::metadata::{AnyMetadata, CheckpointMetadata, Checksums, FORMAT, SavedObject};
 use crate::numbers::Count;
 use crate::objects::variable::KIND as VARIABLE;
@@ -28,7 +29,7 @@ use umbo_input::sources::file::damaged;
 use umbo_tensor::DType;
 
 /// The name of the header's entry that is no tensor, but texts.
-const METADATA: &str = "__metadata__";
+pub(super) const METADATA: &str = "__metadata__";
 
 /// The name of the entry with the text.
 const CHECKPOINT: &str = "umbo.checkpoint";
@@ -143,19 +144,34 @@ fn metadata_of(snapshot: &Snapshot, checksums: &[Crc32], order: &[usize]) -> Che
 #[derive(Default)]
 struct TensorsChecksum {
     hasher: Hasher,
-    line: String,
+    /// The sizes of the last tensor, which are often those of the next one, and the end of its line.
+    sizes: Vec<usize>,
+    dtype: Option<Dtype>,
+    end: String,
 }
 
 impl TensorsChecksum {
-    fn add(&mut self, name: &str, dtype: impl Display, sizes: &[usize]) {
-        self.line.clear();
-        // Texts take what is written to them.
-        let _ = write!(self.line, "{name} {dtype}");
-        for size in sizes {
-            let _ = write!(self.line, " {size}");
+    fn add(&mut self, name: &str, dtype: Dtype, sizes: &[usize]) {
+        if self.dtype != Some(dtype) || self.sizes != sizes {
+            self.dtype = Some(dtype);
+            self.set_end(dtype, sizes);
         }
-        self.line.push('\n');
-        self.hasher.update(self.line.as_bytes());
+        self.hasher.update(name.as_bytes());
+        self.hasher.update(self.end.as_bytes());
+    }
+
+    fn add_foreign(&mut self, name: &str, ForeignTensor { dtype, shape }: &ForeignTensor) {
+        self.dtype = None;
+        self.set_end(dtype, shape);
+        self.hasher.update(name.as_bytes());
+        self.hasher.update(self.end.as_bytes());
+    }
+
+    fn set_end(&mut self, dtype: impl Display, sizes: &[usize]) {
+        self.sizes.clear();
+        self.sizes.extend(sizes);
+        let sizes: String = sizes.iter().map(|size| format!(" {size}")).collect();
+        self.end = format!(" {dtype}{sizes}\n");
     }
 
     fn finish(self) -> Crc32 {
@@ -191,6 +207,11 @@ pub(super) struct ForeignTensor {
 
 /// Parses a header.
 pub(super) fn parse(text: &str) -> Result<ParsedHeader, serde_json::Error> {
+    if let Some((metadata, tensors)) = header_scan::scan(text)
+        && let Ok(header) = ParsedHeader::of(metadata, tensors)
+    {
+        return Ok(header);
+    }
     let error = match serde_json::from_str(text) {
         Ok(header) => return Ok(header),
         Err(error) => error,
@@ -249,14 +270,25 @@ impl<'de> Visitor<'de> for HeaderVisitor {
                 metadata = Some(entries.next_value()?);
             }
         }
+        let metadata = metadata.flatten().unwrap_or_default();
+        ParsedHeader::of(metadata, tensors).map_err(A::Error::custom)
+    }
+}
+
+impl ParsedHeader {
+    /// A header with these texts and tensors. Fails with a message if the tensors do not lie as the
+    /// format says.
+    fn of(
+        metadata: HashMap<String, String>,
+        mut tensors: Tensors,
+    ) -> Result<ParsedHeader, String> {
         if !tensors.keys().is_sorted() {
             tensors.sort_unstable_keys();
         }
-        let elements = bytes_of_elements(&tensors).map_err(A::Error::custom)?;
         Ok(ParsedHeader {
+            elements: bytes_of_elements(&tensors)?,
             tensors,
-            elements,
-            metadata: metadata.flatten().unwrap_or_default(),
+            metadata,
             foreign: HashMap::new(),
         })
     }
@@ -365,7 +397,7 @@ impl ParsedHeader {
         let mut checksum = TensorsChecksum::default();
         for (name, info) in &self.tensors {
             match self.foreign.get(name) {
-                Some(foreign) => checksum.add(name, &foreign.dtype, &foreign.shape),
+                Some(foreign) => checksum.add_foreign(name, foreign),
                 None => checksum.add(name, info.dtype, &info.shape),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! - [`saveable`]: the traits of objects that can be in a checkpoint. [`mismatch`]: how a file and
 //!   the objects may differ.
-//! - `atomic`: a file that exists as a whole or not at all. `header`, `metadata`: the file format;
+//! - `atomic`: a file that exists as a whole or not at all. `header`, `header_scan`, `metadata`: the format;
 //!   `numbers`: the numbers in it. `snapshot`: the contents of a file; `writer`, [`reader`]: files;
 //!   `source`: the bytes of a file, or memory; `memory`: checkpoints in memory of the caller;
 //!   `furthest`: the state of the rank that is furthest, for all ranks;
@@ -35,6 +35,7 @@ mod conversion;
 mod folder;
 mod furthest;
 mod header;
+mod header_scan;
 mod held_folder;
 mod index_file;
 mod loading;

@@ -50,6 +50,11 @@ impl WantedTensors {
 pub(super) struct Values(pub(super) Vec<Tensor>);
 
 impl Values {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The tensor at position `later`.
     pub(super) fn get(&self, later: PendingTensor) -> Result<&Tensor> {
         self.0.get(later.0).ok_or_else(lost)

@@ -44,7 +44,7 @@ pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
 pub fn copy_all_into<'a>(
     pairs: impl Iterator<Item = (&'a Tensor, TensorMut<'a>)>,
 ) -> Result<()> {
-    let mut small: Vec<(Span<'_>, SpanMut<'_>)> = Vec::new();
+    let mut small: Vec<(Span<'_>, SpanMut<'_>)> = Vec::with_capacity(pairs.size_hint().0);
     let mut bytes = 0;
     for (from, mut to) in pairs {
         let is_small = from.bytes() < LEAST_SHARED
