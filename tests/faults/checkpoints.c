@@ -23,6 +23,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,6 +97,23 @@ ssize_t write(int file, const void *bytes, size_t count) {
     if (fails("write")) return -1;
     if (armed && seen == fail_at && what == LESS && count > 1) count /= 2;
     written = next(file, bytes, count);
+    done();
+    return written;
+}
+
+ssize_t writev(int file, const struct iovec *parts, int count) {
+    typedef ssize_t (*function)(int, const struct iovec *, int);
+    static function next;
+    ssize_t written;
+    if (next == NULL) *(void **)&next = dlsym(RTLD_NEXT, "writev");
+    if (fails("writev")) return -1;
+    if (armed && seen == fail_at && what == LESS && count > 0) {
+        struct iovec less = parts[0];
+        if (less.iov_len > 1) less.iov_len /= 2;
+        written = next(file, &less, 1);
+    } else {
+        written = next(file, parts, count);
+    }
     done();
     return written;
 }
@@ -216,7 +234,7 @@ static void empty_folder(void) {
 
 /* The new file is on the disk before it has its name, and the folder afterwards. */
 static void check_order(void) {
-    long at, renamed = -1, before = 0, after = 0;
+    long at, renamed = -1, before = 0, after = 0, writes = 0;
     set(1);
     arm(0, EIO);
     OK(umbo_checkpoint_save(checkpoint, FILE_NAME));
@@ -228,11 +246,12 @@ static void check_order(void) {
             renamed = at;
         } else if (strcmp(order[at], "fsync") == 0) {
             (renamed == -1 ? before++ : after++);
-        } else if (strcmp(order[at], "write") == 0) {
+        } else if (strcmp(order[at], "write") == 0 || strcmp(order[at], "writev") == 0) {
             REQUIRE(before == 0);
+            writes++;
         }
     }
-    REQUIRE(renamed != -1 && before == 1 && after == 1);
+    REQUIRE(renamed != -1 && before == 1 && after == 1 && writes > 0);
 }
 
 static void calls(void) {
