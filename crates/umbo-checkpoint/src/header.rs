@@ -28,7 +28,7 @@ use umbo_base::error::{Error, Result};
 use umbo_input::sources::file::damaged;
 use umbo_tensor::DType;
 
-/// The name of the header's entry that is no tensor, but texts.
+/// The name of the header's entry that has texts, and is not a tensor.
 pub(super) const METADATA: &str = "__metadata__";
 
 /// The name of the entry with the text.
@@ -144,7 +144,8 @@ fn metadata_of(snapshot: &Snapshot, checksums: &[Crc32], order: &[usize]) -> Che
 #[derive(Default)]
 struct TensorsChecksum {
     hasher: Hasher,
-    /// The sizes of the last tensor, which are often those of the next one, and the end of its line.
+    /// The sizes and the dtype of the last tensor, which are often those of the next one, and the
+    /// end of its line.
     sizes: Vec<usize>,
     dtype: Option<Dtype>,
     end: String,
@@ -193,8 +194,8 @@ pub(super) struct ParsedHeader {
     pub elements: usize,
     /// The texts beside the tensors.
     pub metadata: HashMap<String, String>,
-    /// What tensors of dtypes are that the format does not know, by their names. In `tensors` such
-    /// a tensor consists of bytes, so that the others can be read.
+    /// The tensors of dtypes that the format does not know, by name. In `tensors` such a tensor
+    /// consists of bytes, so that the others can be read.
     pub foreign: HashMap<String, ForeignTensor>,
 }
 
@@ -329,7 +330,7 @@ pub(super) struct OwnMetadata {
     pub checkpoint: CheckpointMetadata,
     /// The checksum of the text that it was read from.
     pub crc32: Crc32,
-    /// What a variable is as an object: it has no values beside its tensor.
+    /// The entry that a variable would have among the objects: without values beside its tensor.
     variable: SavedObject,
 }
 

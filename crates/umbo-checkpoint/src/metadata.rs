@@ -60,8 +60,8 @@ pub struct SavedObject {
     pub(super) properties: Map<String, Json>,
 }
 
-/// Checksums in a row, as one text: thousands of short texts, each with a name, would take more time
-/// than the elements that they are of.
+/// Checksums in a row, as one text: thousands of short texts, each with a name, would take more
+/// time than the elements that they are of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(super) struct Checksums(pub Vec<Crc32>);

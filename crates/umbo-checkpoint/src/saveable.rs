@@ -111,7 +111,8 @@ pub struct RestoreAccess<'a> {
     pub(super) own_access: &'a WriteAccess<'a>,
     pub(super) default: Option<&'a WriteAccess<'a>>,
     pub(super) strategy: u64,
-    /// What variables of the checkpoint's strategy, and of the default one, become in the end.
+    /// The values that variables of the checkpoint's strategy, and of the default one, get in the
+    /// end.
     pub(super) replaced: [RefCell<Vec<(Variable, Tensor)>>; 2],
 }
 
@@ -125,8 +126,8 @@ impl RestoreAccess<'_> {
     /// replaced that is not a variable.
     pub fn replace(&self, variable: &Variable, value: &Tensor) {
         let is_own = self.default.is_none() || variable.spec().strategy == self.strategy;
-        let [own, of_default] = &self.replaced;
-        let replaced = if is_own { own } else { of_default };
+        let [of_strategy, of_default] = &self.replaced;
+        let replaced = if is_own { of_strategy } else { of_default };
         replaced
             .borrow_mut()
             .push((variable.clone(), value.clone()));
@@ -134,8 +135,8 @@ impl RestoreAccess<'_> {
 
     /// Replaces the values of the variables, many of them at a time.
     pub(super) fn finish(self) -> Result<()> {
-        let [own, of_default] = self.replaced.map(RefCell::into_inner);
-        self.own_access.replace_all(&pairs_of(&own))?;
+        let [of_strategy, of_default] = self.replaced.map(RefCell::into_inner);
+        self.own_access.replace_all(&pairs_of(&of_strategy))?;
         self.default
             .map_or(Ok(()), |default| default.replace_all(&pairs_of(&of_default)))
     }
@@ -295,7 +296,7 @@ pub struct ObjectReader<'a> {
     pub(super) position: Option<usize>,
     /// The ranks that restore it.
     pub(super) ranks: &'a Ranks,
-    /// Which tensors of the file are expected, in the order of their names.
+    /// Whether each tensor of the file is expected, in the order of their names.
     pub(super) taken: &'a mut [bool],
     pub(super) wanted: &'a mut WantedTensors,
     pub(super) mismatches: &'a mut Vec<String>,
