@@ -74,7 +74,7 @@ section = echo; echo "==== $(1)"
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
-setup: ## Install the tools that are missing
+setup: ## Say which tools a build lacks; install them with UMBO_SETUP=yes
 	@scripts/setup.sh build
 
 ifeq ($(SMALL)$(INSTALLED),yesyes)
@@ -157,6 +157,7 @@ test: ## Run every check: format, lints, Rust tests, C and C++ tests, and each o
 	@scripts/count_code.py | tail -n 1
 	@$(call section,All checks passed)
 
+test-all: export UMBO_SETUP ?= yes
 test-all: ## Install all that can be had, and run every target but clean, setup and flaky as it is (hours)
 	@scripts/setup.sh everything
 	@scripts/targets.sh whole

@@ -7,8 +7,8 @@
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
 # cannot be had end the script with an error; optional ones (OpenBLAS, the data set, valgrind, Open MPI) with a message.
-# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. With UMBO_SETUP=no
-# nothing is installed.
+# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. For build, demo and movielens,
+# which users run, it says what it would install, and installs with UMBO_SETUP=yes; for the others unless UMBO_SETUP=no.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
@@ -27,7 +27,19 @@ have_data_set() { [ -e /usr/share/datasets/fashion-mnist ]; }
 movielens=$PWD/build/movielens
 have_movielens() { [ -e "$movielens/ml-100k.inter" ]; }
 
-may_install() { [ "${UMBO_SETUP:-yes}" != no ]; }
+case $purpose in
+  build | demo | movielens) setup=${UMBO_SETUP:-ask} ;;
+  *) setup=${UMBO_SETUP:-yes} ;;
+esac
+# may_install [WHAT]: whether the user wants it. One who has not been asked yet is told what it would be.
+asks=no
+may_install() {
+  if [ "$setup" = ask ] && [ -n "${1:-}" ]; then
+    asks=yes
+    say "would install $1"
+  fi
+  [ "$setup" = yes ]
+}
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
@@ -55,7 +67,7 @@ apt_get() {
 updated=no
 # apt_install <package>: refreshes the package list at most once.
 apt_install() {
-  may_install && have apt-get || return 1
+  have apt-get && may_install "$1 with apt-get, as root or with sudo" || return 1
   say "installing $1 with apt-get"
   apt_get install -y --no-install-recommends "$1" && return 0
   if [ $updated = no ]; then
@@ -69,7 +81,8 @@ apt_install() {
 
 # pip_install <package>: into build/tools, so that nothing outside this tree changes.
 pip_install() {
-  may_install && have python3 || return 1
+  # One who is asked was told of apt-get's.
+  { have python3 && ! { [ "$setup" = ask ] && have apt-get; } && may_install "$1 with pip into build/tools"; } || return 1
   say "installing $1 with pip into build/tools"
   if [ ! -x "$tools/bin/python" ]; then
     python3 -m venv "$tools" >/dev/null 2>&1 ||
@@ -84,7 +97,7 @@ pip_install() {
 
 # The ratings of MovieLens-100k, out of a Python package that has them as an example.
 fetch_movielens() {
-  may_install && have python3 || return 1
+  have python3 && may_install "MovieLens-100k, of the Python package recbole, into build/movielens" || return 1
   say "fetching MovieLens-100k from the Python package recbole into build/movielens"
   mkdir -p "$movielens"
   local file=recbole/dataset_example/ml-100k/ml-100k.inter
@@ -137,9 +150,12 @@ install_into_engines() {
     "$engines/bin/python" -m pip install --quiet "$@" >/dev/null 2>&1
 }
 
+lacks=no
+# Who is asked is told of all that is missing; otherwise the first thing ends the script.
 required() {
   say "$1 is required: $2" >&2
-  exit 1
+  lacks=yes
+  [ "$setup" = ask ] || exit 1
 }
 
 # at_least <version> <line>: whether the first version in the line is this one or newer.
@@ -158,7 +174,7 @@ rust_is_new_enough() { have cargo && at_least "$oldest_rust" "$(cargo --version 
 # ~/.rustup; nobody's PATH is changed, since the Makefile and CMake look there.
 rustup_address=https://sh.rustup.rs
 install_rust() {
-  may_install || return 1
+  may_install "Rust with rustup into ~/.cargo and ~/.rustup" || return 1
   if have rustup || apt_install rustup; then
     say "installing Rust with rustup into ~/.rustup"
     rustup toolchain install stable --profile minimal >/dev/null 2>&1 && rustup default stable >/dev/null 2>&1
@@ -184,8 +200,9 @@ if ! rust_is_new_enough; then
   if have cargo && cargo --version >/dev/null 2>&1; then
     required "Rust $oldest_rust" "$(command -v cargo) says '$(cargo --version)'. 'rustup update stable' \
 (https://rustup.rs) brings a newer one, which has to be the first on PATH"
+  else
+    required "Rust $oldest_rust" "install it from https://rustup.rs"
   fi
-  required "Rust $oldest_rust" "install it from https://rustup.rs"
 fi
 have cc || have gcc || apt_install gcc || required "a C compiler" "install gcc or clang"
 [ -e /usr/include/stdio.h ] || apt_install libc6-dev || true
@@ -353,3 +370,5 @@ if is movielens; then
   have_movielens || fetch_movielens ||
     say "no MovieLens-100k; the program generates ratings instead"
 fi
+if [ $asks = yes ]; then say "nothing was installed; with UMBO_SETUP=yes in front of the command that is"; fi
+[ $lacks = no ]

@@ -316,12 +316,10 @@ def blas_of(asked):
 
 
 def said_of(asked, name, load, blas):
-    """What stands above a table: the machine, the day, and what computes."""
-    engine = f" with LibTorch {libtorch.version()}, {blas};" if name == "libtorch" else ""
-    return (
-        f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()},{engine} {medians_of(asked.rounds)}; load "
-        f"average before: {load:.1f}."
-    )
+    """What stands above a table: the machine and the day, and below them what computes."""
+    machine = f"{processor()}, {os.cpu_count()} processors, {datetime.date.today().isoformat()}"
+    engine = f"\nWith LibTorch {libtorch.version()}. {blas}." if name == "libtorch" else ""
+    return f"{machine}; {medians_of(asked.rounds)}; load average before: {load:.1f}.{engine}"
 
 
 def compare_documents():

@@ -3,7 +3,7 @@
 //! Before figures with a day stands a mark that names the program which measured them and the
 //! files on which they depend: `<!-- measured: make bench-engines; crates include -->`. It holds up
 //! to the next mark. If such a file has changed since, the paragraph or the table with the day says
-//! "before the change of" and the day of a change.
+//! "the code changed on" and the day of a change. The day of a release is not of figures.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,13 @@ use super::{documents, root};
 const MARK: &str = "<!-- measured: ";
 
 /// The words in front of the day of a change that came after the figures.
-const BEFORE: &str = "before the change of ";
+const CHANGED: &str = "the code changed on ";
+
+/// The words in front of the day of a release.
+const RELEASED: &str = "released on ";
 
 /// The days that a text names, as 2026-11-24.
-fn days(text: &str) -> BTreeSet<&str> {
+pub fn days(text: &str) -> BTreeSet<&str> {
     let is_day = |word: &&str| {
         word.len() == 10
             && word.starts_with("20")
@@ -27,9 +30,12 @@ fn days(text: &str) -> BTreeSet<&str> {
                 _ => byte.is_ascii_digit(),
             })
     };
-    text.split(|c: char| !c.is_ascii_digit() && c != '-')
-        .filter(is_day)
-        .collect()
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '-');
+    let mut found: BTreeSet<&str> = words.filter(is_day).collect();
+    for rest in text.split(RELEASED).skip(1) {
+        found.retain(|day| !rest.starts_with(day));
+    }
+    found
 }
 
 /// The part of a page for which a mark holds.
@@ -65,14 +71,14 @@ fn fault(text: &str, changed: &str) -> Option<String> {
 /// The same of a paragraph or a table.
 fn fault_in(paragraph: &str, changed: &str) -> Option<String> {
     let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = text.split(BEFORE).nth(1).and_then(|rest| rest.get(..10));
+    let said = text.split(CHANGED).nth(1).and_then(|rest| rest.get(..10));
     let measured = days(&text).into_iter().find(|day| Some(*day) != said)?;
     match said {
         None if measured < changed => Some(format!(
-            "figures of {measured} are older than the code; say '{BEFORE}{changed}'"
+            "figures of {measured} are older than the code; say '{CHANGED}{changed}'"
         )),
         Some(said) if said <= measured => Some(format!(
-            "figures of {measured} were not measured {BEFORE}{said}"
+            "figures of {measured} are not older than the change of {said}"
         )),
         Some(said) if said > changed => Some(format!("there is no change of {said}")),
         _ => None,
@@ -153,11 +159,11 @@ fn older_figures_are_found() {
     let old = "On 2026-11-22.";
     assert!(fault(old, "2026-11-24").is_some());
     assert!(fault(old, "2026-11-22").is_none());
-    let said = "On 2026-11-22, before the change of 2026-11-23.";
+    let said = "On 2026-11-22 (the code changed on 2026-11-23).";
     assert!(fault(said, "2026-11-24").is_none());
     assert!(
         fault(
-            "On 2026-11-24, before the change of 2026-11-23.",
+            "On 2026-11-24 (the code changed on 2026-11-23).",
             "2026-11-24"
         )
         .is_some()
@@ -167,8 +173,9 @@ fn older_figures_are_found() {
         days("on 2026-11-24, not 2026-1-24 or 12026-11-24"),
         BTreeSet::from(["2026-11-24"])
     );
-    let second = "On 2026-11-22, before the change of\n2026-11-23.\n\nOn 2026-11-22.";
+    let second = "On 2026-11-22, the code changed on\n2026-11-23.\n\nOn 2026-11-22.";
     assert!(fault(second, "2026-11-24").is_some());
+    assert!(days("0.1.0, released on 2026-11-30.").is_empty());
     let (marked, unmarked) = parts("a\n<!-- measured: p; src crates -->\nb");
     assert_eq!((marked[0].text, marked[0].paths.len()), ("\nb", 2));
     assert_eq!(unmarked, "a\n");

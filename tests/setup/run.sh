@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs setup.sh where all programs are stand-ins but those of a plain system.
 #
-#   run.sh SETUP lock|cross_compiler|nothing
+#   run.sh SETUP lock|cross_compiler|nothing|asks
 set -euo pipefail
 setup=$1
 work=$(mktemp -d)
@@ -61,5 +61,19 @@ END
     said=$(setup aarch64 UMBO_SETUP=no)
     grep -q "no cross compiler" <<<"$said" || fails "it does not say what is missing: $said"
     [ ! -s "$work/asked" ] || fails "it asked for packages"
+    ;;
+  asks)
+    # What users run installs if they say so, and else names all that is missing.
+    rm "$work/bin/cmake" "$work/bin/ninja" "$work/bin/cargo"
+    stand_in rustup 'exit 1'
+    echo '[[ $* != *cmake* ]] || { echo "echo cmake version 99.0.0" >"$WORK/bin/cmake"; chmod +x "$WORK/bin/cmake"; }' >"$work/apt-get.sh"
+    if said=$(setup build 2>&1); then fails "it succeeds without a compiler of Rust: $said"; fi
+    for missing in "would install Rust" "would install cmake" "would install ninja-build" "nothing was installed"; do
+      grep -q "$missing" <<<"$said" || fails "it does not say '$missing': $said"
+    done
+    [ ! -s "$work/asked" ] || fails "it asked for packages"
+    stand_in cargo 'echo "cargo 99.0.0"'
+    said=$(setup build UMBO_SETUP=yes 2>&1) || fails "it fails: $said"
+    grep -q "install.*cmake" "$work/asked" || fails "it does not install what it is asked for"
     ;;
 esac

@@ -4,6 +4,8 @@
 mod arguments;
 mod bench;
 mod completions;
+#[cfg(feature = "plot")]
+mod day;
 mod devices;
 mod doctor;
 mod drawing;

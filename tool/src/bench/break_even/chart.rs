@@ -24,6 +24,7 @@ mod drawing {
     use umbo_core::system::processors::{model, online};
 
     use super::{Even, Row};
+    use crate::day;
     use crate::drawing::{FONT, TITLE_FONT, around, width_of};
 
     const SIZE: (u32, u32) = (760, 420);
@@ -44,8 +45,9 @@ mod drawing {
         };
         let model = model().unwrap_or_else(|| "unknown processor".to_owned());
         let title = format!(
-            "{replicas} replicas {found} ({model}, {} processors)",
-            online()
+            "{replicas} replicas {found} ({model}, {} processors, {})",
+            online(),
+            day::today()
         );
         let width = SIZE.0.max(width_of(&title, TITLE_FONT) + 2 * MARGIN);
         let root = SVGBackend::with_string(text, (width, SIZE.1)).into_drawing_area();
