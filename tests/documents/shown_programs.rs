@@ -25,6 +25,10 @@ fn the_readme_is_short_and_leads_to_the_trainer() {
     assert!(text.len() <= 8192, "{} bytes", text.len());
     let before_the_list = text.split("\n- ").next().unwrap();
     assert!(before_the_list.contains("(docs/trainer.md)"));
+    // Lines that a patch replaces.
+    let patch = fs::read_to_string(root().join("c_examples/loops/mnist.diff")).unwrap();
+    let removed = patch.lines().skip(2).filter(|line| line.starts_with('-')).count();
+    assert!(removed == 4 && text.contains("in four changed lines"));
 }
 
 #[test]
