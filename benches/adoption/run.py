@@ -339,7 +339,7 @@ def compare_documents():
     kernels = loop.split("<!-- file: kernels.inc -->\n```c\n")[1].split("```")[0]
     after = "\n".join(line[1:] for line in (LOOPS / "gpt.diff").read_text().splitlines() if line[:1] != "-")
     if kernels not in after:
-        fail("docs/loop.md has another function with kernels than gpt.diff")
+        fail("docs/loop.md has a function with kernels other than gpt.diff")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ const char options_of_all_programs[] =
 
 static const char own_options[] =
     "  --checkpoint DIR        save checkpoints to this folder\n"
-    "  --save-every N          after so many steps each, and at the end (default: 100)\n"
+    "  --save-every N          after each N steps, and at the end (default: 100)\n"
     "  --resume                resume from the newest checkpoint, if there is one\n"
     "  --history FILE          write a line for each epoch, which umbo plot draws; with\n"
     "                          --resume they are added to what is there\n"

@@ -84,8 +84,8 @@ typedef void (*umbo_communicator_abort_fn)(const char *message, void *user_data)
 typedef struct umbo_communicator_functions {
   size_t struct_size;
   /**
-   * The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it
-   * holds.
+   * The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, whichever
+   * hold.
    */
   int64_t flags;
   /** The rank of this process, from 0. */

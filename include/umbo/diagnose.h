@@ -67,7 +67,7 @@ typedef struct umbo_step_times {
   size_t struct_size;
   /** The number of measured steps. */
   int64_t measured_step_count;
-  /** The number of all steps since then. */
+  /** The number of all steps since measuring began. */
   int64_t step_count;
   /** From the end of a step to the end of the next. */
   double step;
@@ -113,7 +113,7 @@ typedef struct umbo_trace_options {
  * @param[in] measure 1: measure from now on, and forget what was measured. 0: measure no more.
  *
  * It takes about a microsecond of a step, and at most 1 % of one of a millisecond or more. The
- * latest 256 count, fewer with more than 256 replicas. Meanwhile the causes of slow steps are
+ * latest 256 are kept, fewer with more than 256 replicas. Meanwhile the causes of slow steps are
  * logged at UMBO_LOG_INFO after 64 measured steps, and when they change.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
@@ -180,7 +180,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_stop(int64_t *event_count, int64_t
 /**
  * Begins a span in the trace, on this thread. Without a trace it does nothing.
  *
- * @param[in] name Up to 200 bytes count. NULL: "program". A name that is not UTF-8 is logged as an
+ * @param[in] name Cut after 200 bytes. NULL: "program". A name that is not UTF-8 is logged as an
  *   error.
  *
  * Spans may lie in each other and in callbacks; the outermost 64 of a thread are in the trace.

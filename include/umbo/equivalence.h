@@ -102,7 +102,7 @@ typedef struct umbo_equivalence_options {
    * float32, more for larger batches, 0.012 for float16, 0.026 for bfloat16.
    */
   double relative_tolerance;
-  /** A difference up to this never counts; 0 or more. */
+  /** A difference up to this is ignored; 0 or more. */
   double absolute_tolerance;
 } umbo_equivalence_options;
 

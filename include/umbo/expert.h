@@ -56,7 +56,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_choice_count(
     int32_t *is_chosen);
 
 /**
- * Writes what was tried and what comes of it, such as "1 replica: a step takes 2.00 ms with 2
+ * Writes what was tried and the result, such as "1 replica: a step takes 2.00 ms with 2
  * replicas, 1.00 ms with 1 replica".
  *
  * @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
@@ -191,7 +191,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack(
     const umbo_tensor *tensor, struct DLManagedTensorVersioned **managed);
 
 /**
- * Shares a tensor with a library that knows DLPack before version 1 only.
+ * Shares a tensor with a library that knows only DLPack before version 1.
  *
  * @param[out] managed As for umbo_tensor_to_dlpack().
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form
@@ -207,7 +207,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
  *   caller's.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: more than UMBO_MAX_NDIM dimensions, or not a valid tensor.
- * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, another device than a CPU or a GPU
+ * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, a device other than a CPU or a GPU
  *   of CUDA, a dtype that Umbo does not have, or a negative stride.
  *
  * The library calls the deleter exactly once, on any thread, when the last tensor over the memory
@@ -221,7 +221,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
     struct DLManagedTensorVersioned *managed, umbo_tensor **tensor);
 
 /**
- * Makes a tensor over memory of a library that knows DLPack before version 1 only.
+ * Makes a tensor over memory of a library that knows only DLPack before version 1.
  *
  * @param[in] managed As for umbo_tensor_from_dlpack(). The elements count as writable.
  * @return As umbo_tensor_from_dlpack().

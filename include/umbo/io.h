@@ -153,7 +153,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_read_string(
  * @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: not a regular
  *   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
  *   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
- *   applied, or they were not added. What the system says (see above).
+ *   applied, or they were not added. What the file system returns (see above).
  *
  * Waits for a step in progress. The file is replaced as a whole: whenever the process or the
  * machine stops, `path` leads to the old file or to the new one. When the call returns, it is on
@@ -175,8 +175,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  *   file, or objects that do not fit; the message lists all that is missing, unexpected or of
  *   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
  *   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a
- *   later version of Umbo has written it. What the system says; what functions of an iterator's
- *   pipeline return.
+ *   later version of Umbo has written it. What the file system or a function of an
+ *   iterator's pipeline returns.
  *
  * Collective: all ranks restore, or none.
  */
@@ -257,7 +257,7 @@ typedef struct umbo_save_weights_options {
  * @return UMBO_OK, or another status, which fails the load.
  *
  * It is called for each tensor, in the order of their names, on the thread that loads. A name that
- * no variable has is as good as none.
+ * no variable has counts as none.
  */
 typedef umbo_status (*umbo_map_name_fn)(
     const char *tensor_name, void *user_data, const char **variable_name);
@@ -328,7 +328,7 @@ typedef struct umbo_load_weights_options {
  *   files.
  *
  * Whatever fails, the path leads to the old weights or to the new ones, complete. If `float_dtype`
- * is another type than that of variables, the call needs memory for all of them in that type.
+ * is a type other than that of variables, the call needs memory for all of them in that type.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
     const umbo_checkpoint *checkpoint, const char *path, const umbo_save_weights_options *options);
@@ -397,9 +397,9 @@ typedef struct umbo_checkpoint_manager_options {
    * not written yet.
    */
   int32_t asynchronous;
-  /** A checkpoint is due so many steps after the last one; at least 1, or UMBO_INFINITE. */
+  /** A checkpoint is due this many steps after the last one; at least 1, or UMBO_INFINITE. */
   int64_t every_steps;
-  /** A checkpoint is due so many seconds after the last one, or UMBO_INFINITE. */
+  /** A checkpoint is due this many seconds after the last one, or UMBO_INFINITE. */
   double every_seconds;
   /**
    * 1: this training starts fresh. Checkpoints in the folder count as if they were not there,
@@ -500,7 +500,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
 
 /**
  * Gets the step of the checkpoint with the best metric, or UMBO_NONE; otherwise as
- * umbo_checkpoint_manager_latest(). Damaged ones are passed over.
+ * umbo_checkpoint_manager_latest(). Damaged ones are skipped.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(
     const umbo_checkpoint_manager *manager, int64_t *step);
@@ -588,7 +588,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npy_file(
  * @param[in] names The arrays. `names` may be NULL: all, in the order of the file.
  * @return As umbo_dataset_from_npy_file(), or:
  * - UMBO_STATUS_NOT_FOUND: no array of a name.
- * - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed in another way than by
+ * - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed in a way other than by
  *   DEFLATE.
  * - UMBO_STATUS_INVALID_ARGUMENT: the arrays differ in the size of dimension 0.
  *

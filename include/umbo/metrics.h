@@ -96,7 +96,7 @@ typedef struct umbo_metric_options {
   int64_t top_k;
   /**
    * With `has_ignore_index`: examples with this label do not count, whatever is predicted for
-   * them. It may be any number, as -100 or 255.
+   * them. It may be any number, such as -100 or 255.
    */
   int64_t ignore_index;
   /**
@@ -202,7 +202,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
  *   an error: the targets, floats of the shape of `predicted`.
  * @param[in] weights The weight of each example, finite and 0 or more: floats, integers or bool of
  *   shape [examples] or [examples, 1]. `weights` may be NULL: each counts once.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that does not exist; the message has
  *   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
  *   range.
  *

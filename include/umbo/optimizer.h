@@ -445,7 +445,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lars(
  * The iteration is computed in float32. Variables that are not matrices, which Muon is not for,
  * and embeddings and the last layer, for which it is worse than AdamW, belong to gradients and an
  * optimizer of their own; an apply of these is refused, and so are row-sparse gradients. On a GPU
- * an apply answers UMBO_STATUS_UNIMPLEMENTED. Source: Jordan et al., 2024.
+ * an apply returns UMBO_STATUS_UNIMPLEMENTED. Source: Jordan et al., 2024.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_muon(
     const umbo_strategy *strategy, const umbo_muon_options *options, umbo_optimizer **optimizer);
@@ -466,7 +466,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_muon(
  * w = (1 - learning_rate * weight_decay) * w - rate * u
  * ```
  *
- * An apply of row-sparse gradients is refused. On a GPU an apply answers
+ * An apply of row-sparse gradients is refused. On a GPU an apply returns
  * UMBO_STATUS_UNIMPLEMENTED. Source: Shazeer and Stern, 2018, in PyTorch's form.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adafactor(
@@ -604,7 +604,7 @@ typedef struct umbo_optimizer_options {
   double loss_scale_backoff_factor;
   /** Its smallest value; more than 0, and at most `loss_scale`. */
   double loss_scale_minimum;
-  /** It grows after so many applies in a row that took effect; 1 or more. */
+  /** It grows after this many applies in a row that took effect; 1 or more. */
   int64_t loss_scale_growth_interval;
   /** 1: the loss is maximised: after clipping, the gradient changes its sign. */
   int32_t maximize;
@@ -617,7 +617,7 @@ typedef struct umbo_optimizer_options {
   double average_decay;
   /** The updates of a variable during which the average is a copy of the weights; 0 or more. */
   int64_t average_start;
-  /** The average moves after so many updates; 1 or more. */
+  /** The average moves after this many updates; 1 or more. */
   int64_t average_interval;
   /** 1: the decay of the i-th move is at most (1 + i) / (10 + i). */
   int32_t average_warmup;
@@ -677,7 +677,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_configure(
     umbo_optimizer *optimizer, const umbo_optimizer_options *options);
 
 /**
- * Treats some variables in another way than umbo_optimizer_configure() says.
+ * Treats some variables differently from what umbo_optimizer_configure() says.
  *
  * @param[in] variables Variables of the optimizer's strategy. Each is in one group at most.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy or in a group
@@ -843,13 +843,13 @@ typedef enum umbo_schedule_kind UMBO_INT32 {
   UMBO_SCHEDULE_LINEAR = 2101,
   /** Half a cosine to the final rate, after `updates` updates. */
   UMBO_SCHEDULE_COSINE = 2102,
-  /** The rate is multiplied with `factor` after each `interval` updates. */
+  /** The rate is multiplied by `factor` after each `interval` updates. */
   UMBO_SCHEDULE_STEP = 2103,
   /**
    * Half a cosine up from the initial rate in `warmup_updates`, and another down to the final rate.
    */
   UMBO_SCHEDULE_ONE_CYCLE = 2104,
-  /** The rate is multiplied with `factor` when umbo_optimizer_observe() gets no better values. */
+  /** The rate is multiplied by `factor` when umbo_optimizer_observe() gets no better values. */
   UMBO_SCHEDULE_PLATEAU = 2105
 } umbo_schedule_kind;
 
@@ -864,7 +864,10 @@ typedef struct umbo_schedule_options {
   int64_t warmup_updates;
   /** All updates of the training, for LINEAR, COSINE and ONE_CYCLE; 0 for the others. */
   int64_t updates;
-  /** That of the final rate, of PLATEAU the lowest; in [0, 1]. UMBO_AUTO: 0, of ONE_CYCLE 4e-6. */
+  /**
+   * The factor of the final rate, of the lowest with PLATEAU; in [0, 1]. UMBO_AUTO: 0, of
+   * ONE_CYCLE 4e-6.
+   */
   double final_factor;
   /** The factor of the rate at the beginning of ONE_CYCLE; in [0, 1]. */
   double initial_factor;
@@ -872,11 +875,11 @@ typedef struct umbo_schedule_options {
   double factor;
   /** The updates between two steps of STEP; 1 or more. */
   int64_t interval;
-  /** The values in a row that PLATEAU tolerates; 0 or more. */
+  /** How many values in a row without a better one PLATEAU tolerates; 0 or more. */
   int64_t patience;
-  /** The values after a reduction that PLATEAU does not count; 0 or more. */
+  /** How many values after a reduction PLATEAU ignores; 0 or more. */
   int64_t cooldown;
-  /** The part of the best value by which a better one differs at least; 0 or more. */
+  /** A value is better if it differs from the best by more than this fraction of it; 0 or more. */
   double threshold;
   /** 1: larger values are better, as of an accuracy. */
   int32_t larger_is_better;

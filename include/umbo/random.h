@@ -8,8 +8,8 @@
  *
  * The numbers of an example follow from a key alone: a seed, a stream, the step and the number of
  * the example in its batch. They are the same for any way in which the batch is split, after a
- * training was resumed, and on every machine. Fewer numbers for each example are the first ones
- * of more. The generator is ChaCha with 8 rounds, as for the initial values of variables.
+ * training was resumed, and on every machine. An example's first numbers do not depend on how many
+ * are drawn for it. The generator is ChaCha with 8 rounds, as for the initial values of variables.
  *
  * Threads: all functions are *concurrent*. They fill host memory.
  *
@@ -64,7 +64,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_random_key(
     const umbo_replica_context *ctx, uint64_t seed, uint64_t stream, umbo_random_key *key);
 
 /**
- * Draws uniform numbers from 0 up to, but not, 1.
+ * Draws uniform numbers from 0 to 1, without 1 itself.
  *
  * @param[in] example_count The number of examples, from `key->first_example` on.
  * @param[in] count The count of numbers for each example.
@@ -79,7 +79,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_random_uniform(
 /**
  * Draws standard normal numbers: of mean 0 and variance 1.
  *
- * @param[out] numbers As of umbo_random_uniform(), and so are all other arguments.
+ * @param[out] numbers As for umbo_random_uniform(), and so are all other arguments.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_random_normal(
     const umbo_random_key *key, int64_t example_count, int64_t count, umbo_dtype dtype,
@@ -91,7 +91,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_random_normal(
  *
  * @param[in] probability From 0 to 1. It is kept to 32 binary digits.
  * @param[in] value Finite.
- * @param[out] numbers As of umbo_random_uniform(), and so are all other arguments.
+ * @param[out] numbers As for umbo_random_uniform(), and so are all other arguments.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_random_bernoulli(
     const umbo_random_key *key, double probability, double value, int64_t example_count,
@@ -101,7 +101,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_random_bernoulli(
  * Draws integers from 0 to `bound` less one, all with the same probability.
  *
  * @param[in] bound 1 or more.
- * @param[out] numbers As of umbo_random_uniform(), and so are all other arguments.
+ * @param[out] numbers As for umbo_random_uniform(), and so are all other arguments.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_random_integers(
     const umbo_random_key *key, int64_t bound, int64_t example_count, int64_t count,

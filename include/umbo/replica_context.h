@@ -63,7 +63,7 @@ typedef struct umbo_replica_context_info {
    */
   int64_t global_example_count;
   /**
-   * The number of the step, from 1; 0 in no run. A step that takes no effect and those of
+   * The number of the step, from 1; 0 outside of runs. A step that takes no effect and those of
    * umbo_strategy_check_equivalence() leave their number to the next.
    */
   int64_t step;

@@ -7,9 +7,9 @@
  * @brief Strategies, which run a step on several devices; runs, their limits, and batches.
  *
  * A strategy has a replica for each compute device, and one parameter device for its variables.
- * What was made with it keeps it. A *step* is a run with all that happens in it. If all replicas
- * return UMBO_OK, what it assigned becomes *central state* at once (the *commit point*); else no
- * variable changes.
+ * Objects that were made with it keep it. A *step* is a run with all that happens in it. If all
+ * replicas return UMBO_OK, what it assigned becomes *central state* at once (the *commit point*);
+ * else no variable changes.
  *
  * A thread is in *replica context* in the callback of a run, in *cross-replica context* in a merge
  * call, an update or a scope (expert.h), and in the *default context* elsewhere.
@@ -139,7 +139,7 @@ typedef struct umbo_strategy_options {
    */
   int32_t strict;
   /**
-   * The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they
+   * The steps between two comparisons of the ranks' umbo_strategy_fingerprint(). If these
    * differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
    */
   int64_t fingerprint_interval;
@@ -209,7 +209,7 @@ static inline void umbo_strategy_release(const umbo_strategy *strategy) {
 }
 
 /**
- * Creates a strategy with so many replicas on the processors: umbo_strategy_create().
+ * Creates a strategy with this many replicas on the processors: umbo_strategy_create().
  *
  * @param[in] cpu_replicas 1 or more; UMBO_AUTO: one for each processor of this process. 0: as
  *   without options.

@@ -67,8 +67,8 @@ typedef enum umbo_dtype UMBO_INT32 {
   /** `uint64_t`. */
   UMBO_DTYPE_UINT64 = 312,
   /**
-   * One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what
-   * is computed is not specified. Readers of files make every byte but 0 a 1.
+   * One byte, 0 or 1. The library does not check elements that a program gives; with other bytes,
+   * results are unspecified. Readers of files make every byte but 0 a 1.
    */
   UMBO_DTYPE_BOOL = 313
 } umbo_dtype;

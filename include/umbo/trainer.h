@@ -49,7 +49,7 @@ typedef struct umbo_row_place {
  * one without a row. The layout stays the same in later versions.
  */
 typedef struct umbo_row_places {
-  /** That of the umbo_rows of the call, if there are places. */
+  /** `call` of the umbo_rows that they are for, if there are places. */
   uint64_t call;
   /** The places, one of which at least has no row. */
   const umbo_row_place *places;
@@ -148,7 +148,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_rows_new_gradient_row(
     const umbo_rows *rows, int64_t array, int64_t row, float **gradient);
 
 /**
- * Makes the rows of this call count by another weight than their number: the words of sentences,
+ * Makes the rows of this call count by a weight other than their number: the words of sentences,
  * the steps of games. The update divides by the weights of all replicas, and so does the loss.
  *
  * @param[in] rows What the function that calls got.
@@ -171,7 +171,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_rows_weigh(const umbo_rows *rows, double
  * - UMBO_STATUS_OUT_OF_RANGE: no such array or row.
  * - UMBO_STATUS_INVALID_ARGUMENT: an array without a `row_length`.
  * - UMBO_STATUS_FAILED_PRECONDITION: not in the call that got `rows`, or `training` is 0. On
- *   another thread than that of the call, if the call has not asked for the row.
+ *   a thread other than that of the call, if the call has not asked for the row.
  *
  * The update is *lazy*: it changes only rows that a replica has asked for, and the state of the
  * optimizer for them. Allocates nothing if two earlier steps had as many rows. A row that the call
@@ -496,7 +496,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_epoch(
  * @param[out] loss The mean loss of a row. `loss` may be NULL.
  * @return As umbo_trainer_epoch().
  *
- * With `accumulation_steps` an update is made after so many steps.
+ * With `accumulation_steps` an update is made after that many steps.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trainer_step(
     umbo_trainer *trainer, int64_t first_row, int64_t row_count, umbo_learn_fn learn,

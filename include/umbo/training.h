@@ -71,7 +71,7 @@ typedef struct umbo_train_epoch_options {
   /** Passed to `progress`. */
   void *progress_user_data;
   /**
-   * After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. Where
+   * After this many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. Where
    * umbo_dataset_skip() or umbo_dataset_shard() makes elements only to leave them out, the epoch
    * also ends between two of these, and another epoch continues there. The limit does not cut
    * short the making of an element, or the waiting for other ranks. UMBO_INFINITE: no limit.
@@ -83,13 +83,12 @@ typedef struct umbo_train_epoch_options {
    */
   const umbo_cancellation *cancellation;
   /**
-   * The epoch ends after so many steps, if the pass has not ended before. If these take the last
-   * element, the pass has ended, too. Where umbo_dataset_cardinality() does not know, the epoch
-   * makes the next element to find out, which the next request gets. With several ranks none
-   * does, since one might find what another does not, nor do ranks with data of their own know
-   * that all end: `pass_ended` is 0 then, and the next epoch, for which all ranks find no
-   * element, has `step_count` 0 and `pass_ended` 1, and resets the iterator if it is to.
-   * UMBO_ALL: no limit.
+   * The epoch ends after this many steps, if the pass has not ended before. If these take the
+   * last element, the pass has ended, too. Where umbo_dataset_cardinality() does not know, the
+   * epoch makes the next element to find out, which the next request gets. With several ranks
+   * none looks ahead: `pass_ended` is 0 then, and the next epoch, in which no rank finds an
+   * element, has `step_count` 0 and `pass_ended` 1, and resets the iterator if `reset_iterator`
+   * says so. UMBO_ALL: no limit.
    */
   int64_t max_steps;
   /** 1: what `accumulation_steps` have accumulated at the end is applied. 0: it waits. */

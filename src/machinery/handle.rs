@@ -195,8 +195,8 @@ fn warn_of_many() {
 fn say_many() {
     log::log(Level::Warning, || {
         format!(
-            "{} handles are in use, of which {} are tensors and {} are values; look whether each \
-             that a loop makes is released; what a callback makes is released when it returns",
+            "{} handles are in use, of which {} are tensors and {} are values; check that a \
+             loop releases each that it makes; what a callback makes is released when it returns",
             live(None),
             live(Some(Kind::Tensor)),
             live(Some(Kind::Value))

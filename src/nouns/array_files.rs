@@ -75,7 +75,7 @@ pub fn umbo_dataset_from_npy_file(path: *const c_char, dataset: *mut *mut umbo_d
 /// @param[in] names The arrays. `names` may be NULL: all, in the order of the file.
 /// @return As umbo_dataset_from_npy_file(), or:
 /// - UMBO_STATUS_NOT_FOUND: no array of a name.
-/// - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed in another way than by
+/// - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed in a way other than by
 ///   DEFLATE.
 /// - UMBO_STATUS_INVALID_ARGUMENT: the arrays differ in the size of dimension 0.
 ///

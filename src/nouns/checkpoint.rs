@@ -213,7 +213,7 @@ pub fn umbo_checkpoint_read_string(
 /// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: not a regular
 ///   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
 ///   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
-///   applied, or they were not added. What the system says (see above).
+///   applied, or they were not added. What the file system returns (see above).
 ///
 /// Waits for a step in progress. The file is replaced as a whole: whenever the process or the
 /// machine stops, `path` leads to the old file or to the new one. When the call returns, it is on
@@ -235,8 +235,8 @@ pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_c
 ///   file, or objects that do not fit; the message lists all that is missing, unexpected or of
 ///   another dtype or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the
 ///   strategy is draining. UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a
-///   later version of Umbo has written it. What the system says; what functions of an iterator's
-///   pipeline return.
+///   later version of Umbo has written it. What the file system or a function of an
+///   iterator's pipeline returns.
 ///
 /// Collective: all ranks restore, or none.
 #[c_call(part(checkpoints), path(path), get(checkpoint))]

@@ -20,9 +20,9 @@ pub struct umbo_checkpoint_manager_options {
     /// umbo_checkpoint_manager_wait(), or releases the manager, before it ends, or loses what is
     /// not written yet.
     pub asynchronous: i32,
-    /// A checkpoint is due so many steps after the last one; at least 1, or UMBO_INFINITE.
+    /// A checkpoint is due this many steps after the last one; at least 1, or UMBO_INFINITE.
     pub every_steps: i64,
-    /// A checkpoint is due so many seconds after the last one, or UMBO_INFINITE.
+    /// A checkpoint is due this many seconds after the last one, or UMBO_INFINITE.
     pub every_seconds: f64,
     /// 1: this training starts fresh. Checkpoints in the folder count as if they were not there,
     /// and the first save moves them to a folder in it: `before-1`, or the next free name.
@@ -162,7 +162,7 @@ pub fn umbo_checkpoint_manager_latest(manager: *const umbo_checkpoint_manager, s
 }
 
 /// Gets the step of the checkpoint with the best metric, or UMBO_NONE; otherwise as
-/// umbo_checkpoint_manager_latest(). Damaged ones are passed over.
+/// umbo_checkpoint_manager_latest(). Damaged ones are skipped.
 #[c_call(part(checkpoints), out(step), get(manager))]
 pub fn umbo_checkpoint_manager_best(manager: *const umbo_checkpoint_manager, step: *mut i64) {
     step.write(step_or_none(manager.best()?));

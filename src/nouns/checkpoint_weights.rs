@@ -31,7 +31,7 @@ pub struct umbo_save_weights_options {
 ///   files.
 ///
 /// Whatever fails, the path leads to the old weights or to the new ones, complete. If `float_dtype`
-/// is another type than that of variables, the call needs memory for all of them in that type.
+/// is a type other than that of variables, the call needs memory for all of them in that type.
 #[c_call(part(checkpoints), path(path), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_save_weights(
     checkpoint: *const umbo_checkpoint,
@@ -81,7 +81,7 @@ fn save_options(options: &umbo_save_weights_options) -> Result<SaveWeightsOption
 /// @return UMBO_OK, or another status, which fails the load.
 ///
 /// It is called for each tensor, in the order of their names, on the thread that loads. A name that
-/// no variable has is as good as none.
+/// no variable has counts as none.
 pub type umbo_map_name_fn = Option<
     unsafe extern "C-unwind" fn(
         tensor_name: *const c_char,

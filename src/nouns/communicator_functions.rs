@@ -75,8 +75,8 @@ pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 /// is called. They must not use the communicator that calls them.
 #[c_struct(rank_count = 1, node_rank_count = 1)]
 pub struct umbo_communicator_functions {
-    /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it
-    /// holds.
+    /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, whichever
+    /// hold.
     pub flags: i64,
     /// The rank of this process, from 0.
     pub rank: i64,

@@ -79,7 +79,7 @@ pub struct umbo_padding_options {
 /// at the end of each dimension, to the largest size in its batch.
 ///
 /// @param[in] options The padding, and whether there is a mask; `options` may be NULL. A padding of
-///   another dtype than the elements is UMBO_STATUS_INVALID_ARGUMENT.
+///   a dtype other than the elements is UMBO_STATUS_INVALID_ARGUMENT.
 ///
 /// A mask has the structure of the batch. For each tensor of shape [element_count, longest, ...] it
 /// has a tensor of bool of shape [element_count, longest], which is true where an element has a

@@ -21,7 +21,7 @@ pub fn umbo_tensor_to_dlpack(
     managed.write(dlpack::export(&tensor)?.as_ptr());
 }
 
-/// Shares a tensor with a library that knows DLPack before version 1 only.
+/// Shares a tensor with a library that knows only DLPack before version 1.
 ///
 /// @param[out] managed As for umbo_tensor_to_dlpack().
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form
@@ -40,7 +40,7 @@ pub fn umbo_tensor_to_dlpack_legacy(
 ///   caller's.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: more than UMBO_MAX_NDIM dimensions, or not a valid tensor.
-/// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, another device than a CPU or a GPU
+/// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, a device other than a CPU or a GPU
 ///   of CUDA, a dtype that Umbo does not have, or a negative stride.
 ///
 /// The library calls the deleter exactly once, on any thread, when the last tensor over the memory
@@ -58,7 +58,7 @@ pub fn umbo_tensor_from_dlpack(
     unsafe { import(managed, tensor) }
 }
 
-/// Makes a tensor over memory of a library that knows DLPack before version 1 only.
+/// Makes a tensor over memory of a library that knows only DLPack before version 1.
 ///
 /// @param[in] managed As for umbo_tensor_from_dlpack(). The elements count as writable.
 /// @return As umbo_tensor_from_dlpack().

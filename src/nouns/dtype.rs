@@ -32,8 +32,8 @@ pub const UMBO_DTYPE_UINT16: umbo_dtype = 310;
 pub const UMBO_DTYPE_UINT32: umbo_dtype = 311;
 /// `uint64_t`.
 pub const UMBO_DTYPE_UINT64: umbo_dtype = 312;
-/// One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what
-/// is computed is not specified. Readers of files make every byte but 0 a 1.
+/// One byte, 0 or 1. The library does not check elements that a program gives; with other bytes,
+/// results are unspecified. Readers of files make every byte but 0 a 1.
 pub const UMBO_DTYPE_BOOL: umbo_dtype = 313;
 
 /// The largest number of dimensions.

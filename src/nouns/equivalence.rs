@@ -74,7 +74,7 @@ pub struct umbo_equivalence_options {
     /// bit-identical. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for
     /// float32, more for larger batches, 0.012 for float16, 0.026 for bfloat16.
     pub relative_tolerance: f64,
-    /// A difference up to this never counts; 0 or more.
+    /// A difference up to this is ignored; 0 or more.
     pub absolute_tolerance: f64,
 }
 

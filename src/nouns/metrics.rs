@@ -51,7 +51,7 @@ pub struct umbo_metric_options {
     /// How many of the highest scores count for UMBO_METRIC_TOP_K, 1 or more.
     pub top_k: i64,
     /// With `has_ignore_index`: examples with this label do not count, whatever is predicted for
-    /// them. It may be any number, as -100 or 255.
+    /// them. It may be any number, such as -100 or 255.
     pub ignore_index: i64,
     /// 1: there is an `ignore_index`, which sums, means, counts and errors refuse. 0: all labels
     /// count.
@@ -258,7 +258,7 @@ pub fn umbo_metrics_add(
 ///   an error: the targets, floats of the shape of `predicted`.
 /// @param[in] weights The weight of each example, finite and 0 or more: floats, integers or bool of
 ///   shape [examples] or [examples, 1]. `weights` may be NULL: each counts once.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that does not exist; the message has
 ///   its row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's
 ///   range.
 ///

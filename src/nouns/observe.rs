@@ -46,7 +46,7 @@ constants! { Cause {
 pub struct umbo_step_times {
     /// The number of measured steps.
     pub measured_step_count: i64,
-    /// The number of all steps since then.
+    /// The number of all steps since measuring began.
     pub step_count: i64,
     /// From the end of a step to the end of the next.
     pub step: f64,
@@ -75,7 +75,7 @@ pub struct umbo_step_times {
 /// @param[in] measure 1: measure from now on, and forget what was measured. 0: measure no more.
 ///
 /// It takes about a microsecond of a step, and at most 1 % of one of a millisecond or more. The
-/// latest 256 count, fewer with more than 256 replicas. Meanwhile the causes of slow steps are
+/// latest 256 are kept, fewer with more than 256 replicas. Meanwhile the causes of slow steps are
 /// logged at UMBO_LOG_INFO after 64 measured steps, and when they change.
 #[c_call(flag(measure), get(strategy))]
 pub fn umbo_strategy_measure_steps(strategy: *mut umbo_strategy, measure: i32) {
@@ -196,7 +196,7 @@ pub fn umbo_trace_stop(event_count: *mut i64, dropped_count: *mut i64) {
 
 /// Begins a span in the trace, on this thread. Without a trace it does nothing.
 ///
-/// @param[in] name Up to 200 bytes count. NULL: "program". A name that is not UTF-8 is logged as an
+/// @param[in] name Cut after 200 bytes. NULL: "program". A name that is not UTF-8 is logged as an
 ///   error.
 ///
 /// Spans may lie in each other and in callbacks; the outermost 64 of a thread are in the trace.

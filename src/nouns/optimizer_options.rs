@@ -81,7 +81,7 @@ pub struct umbo_optimizer_options {
     pub loss_scale_backoff_factor: f64,
     /// Its smallest value; more than 0, and at most `loss_scale`.
     pub loss_scale_minimum: f64,
-    /// It grows after so many applies in a row that took effect; 1 or more.
+    /// It grows after this many applies in a row that took effect; 1 or more.
     pub loss_scale_growth_interval: i64,
     /// 1: the loss is maximised: after clipping, the gradient changes its sign.
     pub maximize: i32,
@@ -92,7 +92,7 @@ pub struct umbo_optimizer_options {
     pub average_decay: f64,
     /// The updates of a variable during which the average is a copy of the weights; 0 or more.
     pub average_start: i64,
-    /// The average moves after so many updates; 1 or more.
+    /// The average moves after this many updates; 1 or more.
     pub average_interval: i64,
     /// 1: the decay of the i-th move is at most (1 + i) / (10 + i).
     pub average_warmup: i32,
@@ -202,7 +202,7 @@ pub fn umbo_optimizer_configure(
     optimizer.configure(settings(&options)?)
 }
 
-/// Treats some variables in another way than umbo_optimizer_configure() says.
+/// Treats some variables differently from what umbo_optimizer_configure() says.
 ///
 /// @param[in] variables Variables of the optimizer's strategy. Each is in one group at most.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy or in a group

@@ -12,11 +12,11 @@ pub const UMBO_SCHEDULE_CONSTANT: umbo_schedule_kind = 0;
 pub const UMBO_SCHEDULE_LINEAR: umbo_schedule_kind = 2101;
 /// Half a cosine to the final rate, after `updates` updates.
 pub const UMBO_SCHEDULE_COSINE: umbo_schedule_kind = 2102;
-/// The rate is multiplied with `factor` after each `interval` updates.
+/// The rate is multiplied by `factor` after each `interval` updates.
 pub const UMBO_SCHEDULE_STEP: umbo_schedule_kind = 2103;
 /// Half a cosine up from the initial rate in `warmup_updates`, and another down to the final rate.
 pub const UMBO_SCHEDULE_ONE_CYCLE: umbo_schedule_kind = 2104;
-/// The rate is multiplied with `factor` when umbo_optimizer_observe() gets no better values.
+/// The rate is multiplied by `factor` when umbo_optimizer_observe() gets no better values.
 pub const UMBO_SCHEDULE_PLATEAU: umbo_schedule_kind = 2105;
 
 /// A learning rate schedule. The formulas are PyTorch's.
@@ -33,7 +33,8 @@ pub struct umbo_schedule_options {
     pub warmup_updates: i64,
     /// All updates of the training, for LINEAR, COSINE and ONE_CYCLE; 0 for the others.
     pub updates: i64,
-    /// That of the final rate, of PLATEAU the lowest; in [0, 1]. UMBO_AUTO: 0, of ONE_CYCLE 4e-6.
+    /// The factor of the final rate, of the lowest with PLATEAU; in [0, 1]. UMBO_AUTO: 0, of
+    /// ONE_CYCLE 4e-6.
     pub final_factor: f64,
     /// The factor of the rate at the beginning of ONE_CYCLE; in [0, 1].
     pub initial_factor: f64,
@@ -41,11 +42,11 @@ pub struct umbo_schedule_options {
     pub factor: f64,
     /// The updates between two steps of STEP; 1 or more.
     pub interval: i64,
-    /// The values in a row that PLATEAU tolerates; 0 or more.
+    /// How many values in a row without a better one PLATEAU tolerates; 0 or more.
     pub patience: i64,
-    /// The values after a reduction that PLATEAU does not count; 0 or more.
+    /// How many values after a reduction PLATEAU ignores; 0 or more.
     pub cooldown: i64,
-    /// The part of the best value by which a better one differs at least; 0 or more.
+    /// A value is better if it differs from the best by more than this fraction of it; 0 or more.
     pub threshold: f64,
     /// 1: larger values are better, as of an accuracy.
     pub larger_is_better: i32,

@@ -64,7 +64,7 @@ pub fn umbo_replica_context_random_key(
     });
 }
 
-/// Draws uniform numbers from 0 up to, but not, 1.
+/// Draws uniform numbers from 0 to 1, without 1 itself.
 ///
 /// @param[in] example_count The number of examples, from `key->first_example` on.
 /// @param[in] count The count of numbers for each example.
@@ -87,7 +87,7 @@ pub fn umbo_random_uniform(
 
 /// Draws standard normal numbers: of mean 0 and variance 1.
 ///
-/// @param[out] numbers As of umbo_random_uniform(), and so are all other arguments.
+/// @param[out] numbers As for umbo_random_uniform(), and so are all other arguments.
 #[c_call(structure(key), natural(example_count), natural(count), dtype(dtype))]
 pub fn umbo_random_normal(
     key: *const umbo_random_key,
@@ -107,7 +107,7 @@ pub fn umbo_random_normal(
 ///
 /// @param[in] probability From 0 to 1. It is kept to 32 binary digits.
 /// @param[in] value Finite.
-/// @param[out] numbers As of umbo_random_uniform(), and so are all other arguments.
+/// @param[out] numbers As for umbo_random_uniform(), and so are all other arguments.
 #[c_call(structure(key), natural(example_count), natural(count), dtype(dtype))]
 pub fn umbo_random_bernoulli(
     key: *const umbo_random_key,
@@ -128,7 +128,7 @@ pub fn umbo_random_bernoulli(
 /// Draws integers from 0 to `bound` less one, all with the same probability.
 ///
 /// @param[in] bound 1 or more.
-/// @param[out] numbers As of umbo_random_uniform(), and so are all other arguments.
+/// @param[out] numbers As for umbo_random_uniform(), and so are all other arguments.
 #[c_call(structure(key), natural(example_count), natural(count))]
 pub fn umbo_random_integers(
     key: *const umbo_random_key,

@@ -66,7 +66,7 @@ pub fn umbo_replica_choice_count(
     is_chosen.write(i32::from(stays));
 }
 
-/// Writes what was tried and what comes of it, such as "1 replica: a step takes 2.00 ms with 2
+/// Writes what was tried and the result, such as "1 replica: a step takes 2.00 ms with 2
 /// replicas, 1.00 ms with 1 replica".
 ///
 /// @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.

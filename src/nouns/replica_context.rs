@@ -169,7 +169,7 @@ pub struct umbo_replica_context_info {
     /// The number of examples of all replicas, UMBO_NONE if it is not known. With several ranks it
     /// is the sum over those that know theirs.
     pub global_example_count: i64,
-    /// The number of the step, from 1; 0 in no run. A step that takes no effect and those of
+    /// The number of the step, from 1; 0 outside of runs. A step that takes no effect and those of
     /// umbo_strategy_check_equivalence() leave their number to the next.
     pub step: i64,
 }

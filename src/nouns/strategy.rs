@@ -54,7 +54,7 @@ pub struct umbo_strategy_options {
     /// warnings become errors, except those about the machine. Runs take longer. The environment
     /// variable UMBO_STRICT=1 makes all strategies strict.
     pub strict: i32,
-    /// The ranks compare their umbo_strategy_fingerprint() after so many steps each. If they
+    /// The steps between two comparisons of the ranks' umbo_strategy_fingerprint(). If these
     /// differ, the next run fails on all with UMBO_STATUS_DATA_LOSS. 0: never.
     pub fingerprint_interval: i64,
     /// 1: every rank keeps all state of optimizers, so that ranks can die, leave and join: each can

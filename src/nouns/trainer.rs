@@ -462,7 +462,7 @@ impl GivenOptimizer {
             }
             GivenOptimizer::Made(_) => Err(invalid!(
                 "options.optimizer",
-                "made for another strategy than options.strategy"
+                "made for a strategy other than options.strategy"
             )),
             GivenOptimizer::Rule(given) => {
                 let (rule, default_rate) = rule_named(&given.name)?;

@@ -57,7 +57,7 @@ pub fn umbo_trainer_epoch(
 /// @param[out] loss The mean loss of a row. `loss` may be NULL.
 /// @return As umbo_trainer_epoch().
 ///
-/// With `accumulation_steps` an update is made after so many steps.
+/// With `accumulation_steps` an update is made after that many steps.
 #[c_call(
     optional_out(loss),
     natural(first_row),

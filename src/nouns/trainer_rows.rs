@@ -27,7 +27,7 @@ pub struct umbo_row_place {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_row_places {
-    /// That of the umbo_rows of the call, if there are places.
+    /// `call` of the umbo_rows that they are for, if there are places.
     pub call: u64,
     /// The places, one of which at least has no row.
     pub places: *const umbo_row_place,
@@ -161,7 +161,7 @@ unsafe fn is_usual_row(
     }
 }
 
-/// Makes the rows of this call count by another weight than their number: the words of sentences,
+/// Makes the rows of this call count by a weight other than their number: the words of sentences,
 /// the steps of games. The update divides by the weights of all replicas, and so does the loss.
 ///
 /// @param[in] rows What the function that calls got.

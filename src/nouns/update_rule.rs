@@ -203,7 +203,7 @@ pub fn umbo_optimizer_create_lars(
 /// The iteration is computed in float32. Variables that are not matrices, which Muon is not for,
 /// and embeddings and the last layer, for which it is worse than AdamW, belong to gradients and an
 /// optimizer of their own; an apply of these is refused, and so are row-sparse gradients. On a GPU
-/// an apply answers UMBO_STATUS_UNIMPLEMENTED. Source: Jordan et al., 2024.
+/// an apply returns UMBO_STATUS_UNIMPLEMENTED. Source: Jordan et al., 2024.
 #[c_call(out(optimizer), options(options))]
 pub fn umbo_optimizer_create_muon(
     strategy: *const umbo_strategy,
@@ -228,7 +228,7 @@ pub fn umbo_optimizer_create_muon(
 /// w = (1 - learning_rate * weight_decay) * w - rate * u
 /// ```
 ///
-/// An apply of row-sparse gradients is refused. On a GPU an apply answers
+/// An apply of row-sparse gradients is refused. On a GPU an apply returns
 /// UMBO_STATUS_UNIMPLEMENTED. Source: Shazeer and Stern, 2018, in PyTorch's form.
 #[c_call(out(optimizer), options(options))]
 pub fn umbo_optimizer_create_adafactor(

@@ -1,5 +1,5 @@
 //! What the worker set promises: every element once, failures come back, and a steady state
-//! allocates nothing. A worker that is slow is helped, and runs on another processor than the
+//! allocates nothing. A worker that is slow is helped, and runs on a processor other than the
 //! caller.
 
 use std::panic;

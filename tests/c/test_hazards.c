@@ -245,7 +245,7 @@ static void of_handles(umbo_strategy *strategy) {
         int32_t at;
         CHECK(all != NULL);
         for (at = 0; at < MANY; at++) CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 0, NULL, NULL, &all[at]));
-        CHECK_SAID(1, "look whether each that a loop makes is released");
+        CHECK_SAID(1, "check that a loop releases each that it makes");
         for (at = 0; at < MANY; at++) umbo_tensor_release(all[at]);
         free(all);
     }

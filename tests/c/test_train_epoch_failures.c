@@ -303,7 +303,7 @@ static void mistakes(void) {
     CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, other.optimizer, other.gradients,
                                   step, &self, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("optimizer: made for another strategy");
+    CHECK_MESSAGE("optimizer: made for a strategy other than");
     options.max_steps = -2;
     options.user_data_destroy = count_destroyed;
     CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_INVALID_ARGUMENT);

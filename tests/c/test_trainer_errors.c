@@ -195,7 +195,7 @@ static void options_given_together(void) {
     CHECK_OK(umbo_optimizer_create_sgd(other, NULL, &optimizer));
     REFUSED_WITH(replicas, 1, strategy, strategy, "options.replicas: given together with options.strategy");
     REFUSED_WITH(replicas_in_sync, 1, strategy, strategy, "options.replicas_in_sync: given together");
-    REFUSED_WITH(optimizer, optimizer, strategy, strategy, "options.optimizer: made for another strategy");
+    REFUSED_WITH(optimizer, optimizer, strategy, strategy, "options.optimizer: made for a strategy other than options.strategy");
     for (int field = 0; field < 2; ++field) {
         umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
         options.strategy = other;

@@ -37,7 +37,7 @@ static void nests(void) {
     CHECK(view.shape[0] == 2 && ((const float *)view.data)[1] == 2);
     CHECK(view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
 
-    /* Another dtype than the elements' is refused, and nothing is written. */
+    /* A dtype other than the elements' is refused, and nothing is written. */
     view.data = names;
     CHECK_STATUS(umbo_value_view(structure, "rest.1", UMBO_DTYPE_FLOAT64, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("umbo_value_view: dtype: float64, but 'rest.1' is float32");

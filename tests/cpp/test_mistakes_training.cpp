@@ -151,7 +151,7 @@ std::vector<mistake> mistakes() {
              careful.apply(at.gradients);
          }},
         {"gradients of another strategy", umbo::status::failed_precondition,
-         {"umbo_gradients_submit_weighted", "gradients", "replica 0", "made for another one",
+         {"umbo_gradients_submit_weighted", "gradients", "replica 0", "made for a different one",
           "make gradients for each strategy"},
          [] {
              const world at;
@@ -159,7 +159,7 @@ std::vector<mistake> mistakes() {
              at.strategy.run([&](context &own, const value &) { own.submit(other.gradients, 1); });
          }},
         {"an optimizer of another strategy", umbo::status::invalid_argument,
-         {"umbo_optimizer_apply", "gradients", "another strategy than the optimizer", "make both for one"},
+         {"umbo_optimizer_apply", "gradients", "a strategy other than the optimizer", "make both for one"},
          [] {
              const world at;
              const world other;

@@ -10,7 +10,7 @@ const OPENERS: [&str; 8] = [
 ];
 
 /// Phrases that stand in no comment, no message and no page.
-const PHRASES: [&str; 16] = [
+const PHRASES: [&str; 22] = [
     "whose they are",
     "whose it is",
     "those that there are",
@@ -30,6 +30,14 @@ const PHRASES: [&str; 16] = [
     // Alternately.
     "in turns",
     "In turns",
+    // After this many.
+    "after so many",
+    "After so many",
+    "due so many",
+    // Multiplied by, returns, counts as none.
+    "multiplied with",
+    "answers UMBO",
+    "as good as none",
 ];
 
 /// Phrases that stand on no page that users read. Sources may have them.
@@ -74,6 +82,9 @@ const BEFORE_NO: &str = "there";
 /// The last is the end of a line.
 const AFTER_NO: [&str; 5] = ["longer", "more", "less", "later", ""];
 
+/// The most words between "another" and the "than" that belongs to it.
+const MOST_BETWEEN: usize = 4;
+
 /// Adds the sources in Rust in `folder` and in the folders below it.
 pub fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     super::rules::sources(folder, found);
@@ -117,6 +128,28 @@ fn denied(before: &str, line: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a line says "another type than", where "a type other than" is English. `before`: the
+/// line above, on which the phrase may begin.
+fn compares_another(before: &str, line: &str) -> bool {
+    let before = before.trim_end_matches(['\\', ' ']);
+    let line = line.trim_start_matches(['/', '!', '*', ' ']);
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let above = words.len();
+    let words: Vec<&str> = words.into_iter().chain(line.split_whitespace()).collect();
+    let is_another = |word: &&str| {
+        word.trim_start_matches(['"', '(', '`'])
+            .eq_ignore_ascii_case("another")
+    };
+    let ends = |word: &&str| word.ends_with(['.', ',', ';', ':']) || *word == "other";
+    (above..words.len())
+        .filter(|&at| words[at] == "than")
+        .any(|than| {
+            let between = words[..than].iter().rev().take(MOST_BETWEEN);
+            let mut between = between.take_while(|word| !ends(word));
+            between.any(is_another)
+        })
+}
+
 /// The mistakes of a source or a page, each with the number of its line.
 fn mistakes(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
@@ -134,6 +167,12 @@ fn mistakes(text: &str) -> Vec<(usize, String)> {
         }
         if let Some(verb) = denied(before, line) {
             found.push((number + 1, format!("'{verb}': 'not a' is English")));
+        }
+        if compares_another(before, line) {
+            found.push((
+                number + 1,
+                "'another … than': 'a … other than' is English".to_owned(),
+            ));
         }
         before = line;
     }
@@ -184,6 +223,24 @@ fn mistakes_are_found_in_the_first_line_of_a_comment() {
     let text = "/// What it is.\n/// What more.\nstruct A;\n// whose they are\n/// A noun.\n";
     let lines: Vec<_> = mistakes(text).into_iter().map(|(line, _)| line).collect();
     assert_eq!(lines, [1, 4]);
+}
+
+#[test]
+fn another_is_not_compared() {
+    for wrong in [
+        "/// Another type than the elements'",
+        "of another\n/// dtype than the elements",
+        "made for another \\\n strategy than that",
+    ] {
+        assert_eq!(mistakes(wrong).len(), 1, "{wrong}");
+    }
+    for right in [
+        "/// a type other than that",
+        "another thread holds it, rather than this",
+        "another thread, longer than this",
+    ] {
+        assert!(mistakes(right).is_empty(), "{right}");
+    }
 }
 
 #[test]

@@ -9,16 +9,25 @@ use super::{documents, root};
 /// The mark before a paragraph or a table whose figures are those of another page's tables.
 const MARK: &str = "<!-- figures: ";
 
-/// Figures of users' pages that stand under no mark, the file that decides each, and how it is written there.
+/// Figures of users' pages that stand under no mark, the file that decides each, and how it is
+/// written there.
 const ELSEWHERE: [(&str, &str, &str); 21] = [
     ("0.1", "Cargo.toml", "version = \"0.1.0\""),
     ("0.1.0", "Cargo.toml", "version = \"0.1.0\""),
     ("1.95", "Cargo.toml", "rust-version = \"1.95\""),
     ("3.19", "CMakeLists.txt", "VERSION 3.19"),
     // Engines and peers that tests run.
-    ("1.13", "docs/internals/gpu-results.md", "LibTorch 1.13 and 2.15"),
+    (
+        "1.13",
+        "docs/internals/gpu-results.md",
+        "LibTorch 1.13 and 2.15",
+    ),
     ("2.15", "scripts/setup.sh", "torch==2.15.0"),
-    ("2.21.0", "docs/internals/one-replica.md", "tensorflow-cpu 2.21.0"),
+    (
+        "2.21.0",
+        "docs/internals/one-replica.md",
+        "tensorflow-cpu 2.21.0",
+    ),
     // How far apart losses may be.
     ("0.1", "benches/adoption/libtorch.py", "apart=0.1"),
     ("0.003", "benches/adoption/libtorch.py", "spread=3e-3"),
@@ -31,7 +40,11 @@ const ELSEWHERE: [(&str, &str, &str); 21] = [
     ("7.5", "scripts/assemble_ptx.py", "sm_75"),
     ("9.0", "scripts/assemble_ptx.py", "sm_90"),
     ("11.2", "docs/internals/gpu-results.md", "CUDA 11.2"),
-    ("2.14", "crates/umbo-comm/src/nccl/functions.rs", "NCCL 2.14"),
+    (
+        "2.14",
+        "crates/umbo-comm/src/nccl/functions.rs",
+        "NCCL 2.14",
+    ),
     // Packages.
     ("2.17", "cmake/OldestGlibc.cmake", "2.17"),
     ("2.1", "scripts/wheel.py", "numpy>=2.1"),
@@ -127,9 +140,7 @@ fn unmarked(text: &str) -> BTreeSet<String> {
         // Rows of tables that were measured are where figures come from.
         let lines = lines.filter(|line| !(is_measured && line.starts_with('|')));
         let of_line = |line| {
-            let with_point = numbers(line)
-                .into_iter()
-                .filter(|it| it.contains('.'));
+            let with_point = numbers(line).into_iter().filter(|it| it.contains('.'));
             with_point.map(str::to_owned).collect::<Vec<_>>()
         };
         found.extend(lines.flat_map(of_line));

@@ -9,6 +9,7 @@ mod measured;
 mod messages;
 mod names;
 mod paths;
+mod reference;
 mod rules;
 mod shown_programs;
 mod trainer_errors;

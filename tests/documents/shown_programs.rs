@@ -27,8 +27,20 @@ fn the_readme_is_short_and_leads_to_the_trainer() {
     assert!(before_the_list.contains("(docs/trainer.md)"));
     // Lines that a patch replaces.
     let patch = fs::read_to_string(root().join("c_examples/loops/mnist.diff")).unwrap();
-    let removed = patch.lines().skip(2).filter(|line| line.starts_with('-')).count();
+    let removed = patch
+        .lines()
+        .skip(2)
+        .filter(|line| line.starts_with('-'))
+        .count();
     assert!(removed == 4 && text.contains("in four changed lines"));
+}
+
+#[test]
+fn the_lines_of_the_program_with_kann_are_counted() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let lines = read("c_examples/engines/kann.c").lines().count();
+    let said = format!("a whole program of {lines} lines");
+    assert!(read("docs/engines.md").contains(&said), "{said}");
 }
 
 #[test]

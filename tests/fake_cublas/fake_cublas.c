@@ -6,7 +6,7 @@
  *
  *   FAKE_CUBLAS_FAULT=FUNCTION:NUMBER:STATUS   the NUMBER-th call of FUNCTION returns STATUS
  *
- * What cuBLAS leaves undefined or a test must not do ends the process: another context than the handle's, a handle without
+ * What cuBLAS leaves undefined or a test must not do ends the process: a context other than the handle's, a handle without
  * a stream, with mathematics that were not chosen, or that is alive when the process ends. It shows nothing of what cuBLAS
  * does on GPUs. */
 #include <dlfcn.h>
@@ -98,7 +98,7 @@ static int fault(const char *function) {
 static void check_context(const handle *h) {
   void *context = NULL;
   if (cuda.get_current(&context) != 0 || context == NULL) mistake("no context is current");
-  if (h != NULL && context != h->context) mistake("another context is current than the handle's");
+  if (h != NULL && context != h->context) mistake("the current context is other than the handle's");
 }
 
 EXPORT int cublasCreate_v2(handle **created) {

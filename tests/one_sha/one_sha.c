@@ -111,7 +111,7 @@ static int run_setting(const char *system, const char *expected, int in_processe
            in_processes ? "processes" : "threads", replicas, ranks, setting.sha[0],
            setting.resumes ? setting.resumed[0] : "-");
     fflush(stdout);
-    if (!good) fprintf(stderr, "one_sha: another SHA than %s, or not the same on all ranks\n", expected);
+    if (!good) fprintf(stderr, "one_sha: a SHA other than %s, or not the same on all ranks\n", expected);
     return good;
 }
 

@@ -11,7 +11,7 @@ use crate::{Report, bench, devices, doctor, plot, trace};
 pub const HELP: &str = "\
 Usage: umbo completions SHELL
 
-Prints a script that lets a shell complete what is typed behind 'umbo': bash or zsh.
+Prints a script that lets a shell complete what is typed after 'umbo': bash or zsh.
 
   source <(umbo completions bash)      in ~/.bashrc, or
   umbo completions bash > /usr/share/bash-completion/completions/umbo

@@ -292,7 +292,7 @@ fn load(now: Option<Load>, averages: Option<[f64; 3]>) -> Finding {
     let is_above = |load: Load| averages.is_some_and(|[last, ..]| last > load.processors.into());
     let is_high = now.is_some_and(is_above);
     if now.is_some_and(|load| load.is_busy_for(load.processors)) || is_high {
-        text += ": steps take longer, and figures that are measured now say little";
+        text += ": steps take longer, and measurements taken now say little";
         return Finding::new(Verdict::Note, "load", text);
     }
     Finding::new(Verdict::Fine, "load", text)

@@ -26,7 +26,7 @@ Usage: umbo COMMAND [OPTIONS]
 
 Commands:
   bench         measure the library on this machine
-  completions   let bash or zsh complete what is typed
+  completions   make bash or zsh complete the command line
   devices       show the physical and logical devices of this machine
   doctor        check what training on this machine needs, or a trace, and say what is wrong
   plot          draw the loss and the accuracy of a training

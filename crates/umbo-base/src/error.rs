@@ -172,7 +172,7 @@ pub enum Error {
         error: Box<Error>,
     },
     /// Another error, of a dataset's item that did not just take the place of one item: what
-    /// follows it follows in another place than without the failure. See [`Error::shifting`].
+    /// follows it follows in a different place than without the failure. See [`Error::shifting`].
     #[error("{0}")]
     Shifting(Box<Error>),
     /// Another error, of a limit of the request for a dataset's item, which has ended the request

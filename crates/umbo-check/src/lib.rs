@@ -126,7 +126,7 @@ fn check_by(dry_run: &DryRun<'_>, options: &CheckOptions) -> Result<Report> {
     if gradients.is_some_and(|gradients| gradients.strategy() != strategy.id()) {
         return Err(invalid!(
             "gradients",
-            "made for another strategy than the one that is checked; make gradients for each \
+            "made for a strategy other than the one that is checked; make gradients for each \
              strategy"
         ));
     }

@@ -48,7 +48,7 @@ pub enum Verdict {
     NotFinite,
     /// Two runs with the same parts differ.
     NotRepeatable,
-    /// The gradient is reduced over the examples in another way than declared.
+    /// The gradient is reduced over the examples in a way other than declared.
     WrongReduction,
     /// Each replica's gradient is that of the whole batch.
     WholeBatch,

@@ -65,7 +65,7 @@ impl Checkpoint {
         let fits = |owner| owner == strategy || (owner == 0 && object.kind() == VARIABLE);
         if !object.strategy().is_none_or(fits) {
             let problem =
-                "made by another strategy than the checkpoint; make a checkpoint for each";
+                "made by a strategy other than the checkpoint; make a checkpoint for each";
             return Err(Error::invalid(object.kind(), problem));
         }
         check_name(name)?;

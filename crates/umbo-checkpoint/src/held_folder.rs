@@ -76,8 +76,8 @@ impl HeldFolder {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "manager: '{}' is another folder than when the manager was made; nothing is written \
-             or removed there. Put the first one back, or make another manager",
+            "manager: '{}' is not the folder that it was when the manager was made; nothing is \
+             written or removed there. Put the first one back, or make another manager",
             path.display()
         )))
     }

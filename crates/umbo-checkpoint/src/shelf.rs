@@ -318,6 +318,6 @@ pub(super) fn may_pass_over(error: &Error, is_strict: bool) -> bool {
 /// Logs that a file is skipped. The error names it.
 pub(super) fn pass_over(error: &Error) {
     log::log(Level::Warning, || {
-        format!("a checkpoint is passed over: {error}")
+        format!("a checkpoint is skipped: {error}")
     });
 }

@@ -22,7 +22,7 @@ pub struct LoadWeightsOptions<'a> {
     /// The name of the variable that a tensor is for, by the tensor's name; `None`: it is for none.
     /// It stands for the names of tensors in `pairs`, and for the prefix.
     pub map_name: Option<&'a mut MapName<'a>>,
-    /// Whether a tensor may have another floating-point type than its variable. Its elements are
+    /// Whether a tensor may have a floating-point type other than its variable. Its elements are
     /// rounded to the nearest number of the variable's type, ties to even.
     pub convert_floats: bool,
     /// Whether variables of which the file has no tensor keep their values. Otherwise they are

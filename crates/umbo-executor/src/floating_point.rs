@@ -1,6 +1,6 @@
 //! The floating-point mode of the library's code.
 //!
-//! A program may make a thread flush denormal numbers to zero, round in another direction than to
+//! A program may make a thread flush denormal numbers to zero, round in a direction other than to
 //! the nearest number, or raise a signal where a result is not a number. The bits of a result must
 //! depend neither on that nor on which thread does a part of the work. So all code of the library
 //! runs in the mode in which processes start:

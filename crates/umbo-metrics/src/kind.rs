@@ -67,7 +67,7 @@ impl MetricKind {
             Ok(k @ 1..) => Ok(MetricKind::TopK { k }),
             _ => Err(invalid!(
                 "top_k",
-                "{k}; so many of the highest scores count, 1 or more"
+                "{k}; the number of highest scores that count is 1 or more"
             )),
         }
     }

@@ -295,7 +295,7 @@ impl Metrics {
         }
         if context.strategy().id() != self.strategy {
             return Err(Error::precondition(
-                "metrics: mixing different strategies: they were made for another one than the \
+                "metrics: mixing different strategies: they were made for a different one than the \
                  one that runs here; make metrics for each strategy",
             ));
         }

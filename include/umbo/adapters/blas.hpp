@@ -84,7 +84,7 @@ struct most_threads {
     }
 };
 
-// A strategy of so many replicas, each with its share of the processors for OpenMP's threads and OpenBLAS's, which an earlier
+// A strategy of this many replicas, each with its share of the processors for OpenMP's threads and OpenBLAS's, which an earlier
 // strategy may have lowered. UMBO_AUTO: one for each processor. With `replicas_in_sync` each has one thread, since other numbers sum
 // in other orders.
 inline strategy strategy_with_shares(std::int64_t replicas, std::int64_t replicas_in_sync) {
@@ -112,7 +112,7 @@ inline strategy_options with_blas_threads(strategy_options options) {
     return options;
 }
 
-// A strategy of so many replicas, with these threads set.
+// A strategy of this many replicas, with these threads set.
 inline strategy blas_strategy(std::int64_t replicas) {
     strategy_options options;
     options.cpu_replicas = replicas;

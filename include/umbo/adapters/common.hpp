@@ -18,7 +18,7 @@ namespace adapters {
 
 namespace common_detail {
 
-// Throws UNIMPLEMENTED if a replica computes on another device than a CPU.
+// Throws UNIMPLEMENTED if a replica computes on a device other than a CPU.
 inline void require_cpus(const strategy &on, const char *model) {
     const auto replicas = static_cast<std::int32_t>(on.local_replica_count());
     for (std::int32_t replica = 0; replica < replicas; ++replica) {

@@ -24,7 +24,7 @@ inline std::int64_t first_replicas(std::int64_t replicas_in_sync = 0) {
 // The choice of a training whose number of replicas is UMBO_AUTO, by the rule of trainers (umbo_replica_choice_count).
 class replica_choice {
 public:
-    // The first steps have so many replicas.
+    // The first steps have this many replicas.
     explicit replica_choice(std::int64_t first_count = 1) : first_count_(first_count), replicas_(first_count), is_open_(first_count > 1) {}
 
     // The number of replicas for the next step.
@@ -66,7 +66,7 @@ public:
         return is_other;
     }
 
-    // So many stay, since others cannot be had; `why` says the reason.
+    // This many stay, since others cannot be had; `why` says the reason.
     void stay(std::int64_t replicas, const std::string &why) {
         refused_ = "; " + std::to_string(replicas_) + (replicas_ == 1 ? " replica" : " replicas") + " cannot be had: " + why;
         replicas_ = replicas;

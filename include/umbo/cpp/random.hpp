@@ -29,7 +29,7 @@ struct random_key {
         return key;
     }
 
-    // Uniform numbers from 0 up to, but not, 1, of float or double.
+    // Uniform numbers from 0 to 1, without 1 itself, of float or double.
     template <class Numbers>
     returned<void> uniform(Numbers &&numbers, std::int64_t count) const {
         UMBO_DETAIL_LET(all, detail::elements_of(numbers));

@@ -213,7 +213,7 @@ public:
     }
 
     // Room for `rows` more rows of row-sparse variable `index`, to be filled before submitting.
-    // Gradients of another type than `T` are noticed, by an exception, when the rows have been
+    // Gradients of a type other than `T` are noticed, by an exception, when the rows have been
     // added: do not submit after it.
     template <class T>
     returned<added_rows<T>> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {

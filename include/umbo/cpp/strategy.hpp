@@ -112,7 +112,7 @@ public:
         return strategy(out);
     }
 
-    // So many replicas on the processors; UMBO_AUTO: one for each.
+    // This many replicas on the processors; UMBO_AUTO: one for each.
     static returned<strategy> create_cpu(std::int64_t cpu_replicas) {
         umbo_strategy *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_create_cpu(cpu_replicas, &out));

@@ -102,7 +102,7 @@ public:
     const float *weights(std::int64_t array = 0) const noexcept { return raw_->weights[array]; }
     float *gradient(std::int64_t array = 0) const noexcept { return raw_->gradients[array]; }
 
-    // The latter as numbers of 16 bits, if the trainer's `gradient_dtype` is a type of so many; else nullptr.
+    // The latter as numbers of 16 bits, if the `gradient_dtype` of the trainer is one of these; else nullptr.
     void *half_gradient(std::int64_t array = 0) const noexcept {
         return raw_->half_gradients == nullptr ? nullptr : raw_->half_gradients[array];
     }

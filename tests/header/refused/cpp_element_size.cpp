@@ -1,4 +1,4 @@
-/* A type for elements that has another size than they have.
+/* A type for elements that has a size other than they have.
  * refused: an element type has the size of its dtype */
 #include <umbo/umbo.hpp>
 

@@ -19,7 +19,7 @@ Usage: umbo bench gather [OPTIONS]
 Measures the concatenation of one tensor per replica into a tensor that is used again: along axis 0,
 and along axis 1 of tensors with rows of a given length. Probes copy the same tensors one
 after the other into as much memory: with the same threads and with one, with memcpy and past the
-caches; the fastest of them is the roof. Of all numbers medians are shown.
+caches; the fastest of them is the roof. All numbers are medians.
 
 Options:
       --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8,

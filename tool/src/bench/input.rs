@@ -29,7 +29,7 @@ Usage: umbo bench input [OPTIONS]
 
 Measures passes over an array of float32 rows: shuffled as a whole, batched, and distributed over
 replicas. In the same rounds a probe copies the same rows in random order, as fast as one thread
-can, to batches that it uses again. Of all numbers medians are shown.
+can, to batches that it uses again. All numbers are medians.
 
 Options:
       --samples N      rows of the array (1 to 1000000000; default: 65536)

@@ -38,16 +38,16 @@ Measures the library on this machine, together with probes of what the machine c
 says how busy other processes were meanwhile.
 
 Benchmarks:
-  run         what a step costs that does nothing
+  run         the cost of a step that does nothing
   reduce      reductions over replicas, against the speed of memory
   gather      concatenations, against the speed of memory
   input       batches on their way to the replicas, against the speed of a copy
   update      optimizers' updates from all replicas' gradients, against the speed of memory
   rows        the same for some rows of a table, against the speed of memory for as many bytes
   workers     small updates with the number of threads that the library chooses, and with others
-  watch       what measuring steps and tracing them costs
-  break-even  from how much work on a step is faster on several replicas than on one
-  devices     what it costs that replicas share compute devices
+  watch       the cost of measuring steps and of a trace
+  break-even  the work of a step from which several replicas are faster than one
+  devices     the cost of replicas that share compute devices
   exchange    gradients of several processes on their way to one sum, compared with MPI_Allreduce
   scaling     steps of a training of known work over processes, which docs/scale.py predicts
 

@@ -18,7 +18,7 @@ Usage: umbo bench reduce [OPTIONS]
 
 Measures the reduction of one tensor per replica into a tensor that is used again, and a probe
 that reads and writes the same memory with the same threads, once through the caches and once past
-them; the faster of the two is the roof. Of all numbers medians are shown.
+them; the faster of the two is the roof. All numbers are medians.
 
 Options:
       --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8,

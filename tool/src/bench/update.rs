@@ -24,8 +24,8 @@ Usage: umbo bench update [OPTIONS]
 
 Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
 in one pass. A probe reads the same gradients, reads and writes the same variable and as
-much state, and writes the same low-precision copy, with the same threads. Of all numbers medians
-are shown. With several variables the probe runs over one that is as large as all of them.
+much state, and writes the same low-precision copy, with the same threads. All numbers are medians.
+With several variables the probe runs over one that is as large as all of them.
 
 Options:
       --dtype LIST       types of elements, some of: float32, float64 (default: float32)

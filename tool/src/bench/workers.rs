@@ -24,7 +24,7 @@ Usage: umbo bench workers [OPTIONS]
 
 Measures an optimizer's apply to one variable as a training loop does it, after a pause that stands
 for the replicas' computing: with one thread, with all threads however little there is to do, and
-with as many as the library chooses. The three take turns. Of all numbers medians are shown, and in
+with as many as the library chooses. The three take turns. All numbers are medians, and in
 how many of a hundred applies the library's choice was to share the work.
 
 Options:

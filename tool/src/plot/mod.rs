@@ -23,7 +23,7 @@ has a number for each of them, or nothing where there is none. The first column,
 'epoch', is the axis; if an epoch appears twice, as after a resumed training, the last line is used.
 
 Columns whose names end in the same word share a chart: 'loss' and 'test_loss', 'accuracy' and
-'test_accuracy'. Without --columns all columns are drawn whose names end in 'loss' or 'accuracy'.
+'test_accuracy'. Without --columns, those are drawn whose names end in 'loss' or 'accuracy'.
 
 Options:
       --columns LIST   the columns to draw, separated by commas

@@ -270,7 +270,7 @@ impl Epoch<'_> {
             if strategy.is_some_and(|owner| owner != self.strategy.id()) {
                 return Err(invalid!(
                     argument,
-                    "made for another strategy than the one that trains; make it for this one"
+                    "made for a strategy other than the one that trains; make it for this one"
                 ));
             }
         }

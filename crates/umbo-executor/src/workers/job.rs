@@ -50,7 +50,7 @@ impl WorkerJob {
         self.begun.fetch_max(begun, Ordering::Relaxed);
     }
 
-    /// Whether another thread than the calling one has begun.
+    /// Whether a thread other than the calling one has begun.
     pub(super) fn has_helper(&self) -> bool {
         // SAFETY: the queues outlive the job.
         let queues = unsafe { &*self.queues };

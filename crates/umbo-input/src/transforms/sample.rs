@@ -41,9 +41,9 @@ impl Dataset {
     ///
     /// A failure of the dataset that was drawn takes the place of its element.
     ///
-    /// INVALID_ARGUMENT: no datasets; another number of weights than of datasets; a weight that is
-    /// negative or not finite; a sum of weights that is 0 or not finite; elements that differ in
-    /// structure, dtype or rank.
+    /// INVALID_ARGUMENT: no datasets; a number of weights other than that of datasets; a weight
+    /// that is negative or not finite; a sum of weights that is 0 or not finite; elements that
+    /// differ in structure, dtype or rank.
     pub fn sample(
         datasets: &[Dataset],
         weights: Option<&[f64]>,

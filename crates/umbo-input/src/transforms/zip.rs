@@ -34,7 +34,7 @@ impl Dataset {
     /// that follow do not belong together, and then the end. After RESOURCE_EXHAUSTED nothing is
     /// lost.
     ///
-    /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
+    /// INVALID_ARGUMENT: no datasets, a number of names other than that of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
         if datasets.is_empty() {
             return Err(invalid!("datasets", "none; zip takes one or more"));

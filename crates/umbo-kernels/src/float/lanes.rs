@@ -78,7 +78,7 @@ pub trait Round: Copy {
 }
 
 /// The sum of `start` and, over the terms, factor × element, in the order of the terms and in
-/// float64, multiplied with `scale` and rounded. It is computed for the `N` elements from each
+/// float64, multiplied by `scale` and rounded. It is computed for the `N` elements from each
 /// term's first on. A sum that starts at −0 is that of the terms alone; products of one factor are
 /// added so. Returns `None` if there is no loop in instructions: if
 /// `N` is not [`BLOCK`], or on other processors. Inlined.

@@ -55,7 +55,7 @@ pub struct DeviceUpdate<'a> {
     /// The factor of the weight that is added to the gradient after clipping.
     pub l2: f64,
     /// The operation on each element. For a rule that measures, the norms are taken, and its
-    /// rate is multiplied with the trust ratio. Without a step, the gradient is written into the
+    /// rate is multiplied by the trust ratio. Without a step, the gradient is written into the
     /// only state, as a rule would get it: clipped, and with the L2 term.
     pub step: Option<RuleStep>,
     /// Contiguous elements.

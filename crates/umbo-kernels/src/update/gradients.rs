@@ -119,8 +119,8 @@ struct GeneralSum<'s, 'a, G, T> {
     elements: PhantomData<fn() -> G>,
 }
 
-/// The way for sums that start from zero, are multiplied with a number, rounded, and then
-/// multiplied with a factor.
+/// The way for sums that start from zero, are multiplied by a number, rounded, and then
+/// multiplied by a factor.
 #[derive(Clone, Copy)]
 struct ScaledSum<'s, 'a, G, T> {
     contributions: &'s [Contribution<'a>],
@@ -415,7 +415,7 @@ pub(super) fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
 }
 
 /// Whether one or two `terms` of one factor may be added in float32. Then the float32 sum,
-/// multiplied with the product of factor and reciprocal, has the bits of the float64 way rounded to
+/// multiplied by the product of factor and reciprocal, has the bits of the float64 way rounded to
 /// float32. The elements are float32, or of a narrower type whose numbers float32 can represent.
 ///
 /// Factor and reciprocal have to be powers of two in the range of float32's normal numbers, so that

@@ -56,7 +56,7 @@ impl RuleStep {
         self
     }
 
-    /// The step once the squares of two norms are known: the rate is multiplied with the trust
+    /// The step once the squares of two norms are known: the rate is multiplied by the trust
     /// ratio, which is the coefficient times the quotient of the norms, or 1 if one of them is 0.
     pub fn trusting(mut self, squares: [f64; SUMS]) -> RuleStep {
         let [weights, update] = squares.map(f64::sqrt);
@@ -94,7 +94,7 @@ macro_rules! rules {
             }
 
             /// Whether sums over all elements come before the update. If so, the scalar at
-            /// [`RATE`] is multiplied with their result.
+            /// [`RATE`] is multiplied by their result.
             pub fn measures(self) -> bool {
                 match self {
                     $(RuleKind::$Kind => !stringify!($($($measured)*)?).is_empty(),)*

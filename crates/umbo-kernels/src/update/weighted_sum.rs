@@ -56,7 +56,7 @@ pub struct WeightedSum<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Finish<T> {
     pub(crate) scale: Scale,
-    /// A sum is multiplied with the first factor, then the second. They are the factor of clipping
+    /// A sum is multiplied by the first factor, then the second. They are the factor of clipping
     /// and 1, unless the clipping's factor is smaller than the type's normal numbers.
     pub(crate) factors: [T; 2],
     pub(crate) limit: T,

@@ -472,6 +472,6 @@ pub(crate) fn check_same_strategy(optimizer: &Optimizer, gradients: &Gradients) 
     }
     Err(invalid!(
         "gradients",
-        "made for another strategy than the optimizer; make both for one"
+        "made for a strategy other than the optimizer; make both for one"
     ))
 }

@@ -58,8 +58,9 @@ impl Gradients {
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(
-                "gradients: mixing different strategies: the gradients were made for another one \
-                 than the one that runs here (of {} replicas); make gradients for each strategy",
+                "gradients: mixing different strategies: the gradients were made for a different \
+                 one than the one that runs here (of {} replicas); make gradients for each \
+                 strategy",
                 context.strategy().num_replicas()
             )));
         }

@@ -43,7 +43,7 @@ pub fn reduced(
     if optimizer.is_some_and(|optimizer| optimizer.strategy() != gradients.strategy()) {
         return Err(invalid!(
             "optimizer",
-            "made for another strategy than the gradients"
+            "made for a strategy other than the gradients"
         ));
     }
     let strategy = Strategy::with_id(gradients.strategy()).ok_or_else(|| {

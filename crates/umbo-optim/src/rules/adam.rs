@@ -73,7 +73,7 @@ impl Adam {
     /// - w ← (1 − η·λ)·w
     /// - then the step of [`Adam`], whose moments have nothing of the decay
     ///
-    /// `weight_decay`, λ, is finite and at least 0. It is multiplied with the learning rate, as in
+    /// `weight_decay`, λ, is finite and at least 0. It is multiplied by the learning rate, as in
     /// PyTorch and Keras; the paper multiplies it with the schedule alone, so its λ is our η₀·λ
     /// for a base rate η₀.
     pub fn adamw(beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64) -> Result<Adam> {

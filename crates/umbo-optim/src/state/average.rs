@@ -39,7 +39,7 @@ pub struct Averaging {
     pub kind: AverageKind,
     /// The number of updates of a variable that come before those that are averaged.
     pub start: u64,
-    /// The average moves after so many updates; at least 1.
+    /// The average moves after this many updates; at least 1.
     pub interval: u64,
 }
 

@@ -336,7 +336,7 @@ impl Optimizer {
                 Err(Error::invalid(name, problem.to_owned()))
             };
             if variable.spec().strategy != self.strategy {
-                return wrong("made by another strategy than the optimizer's");
+                return wrong("made by a strategy other than the optimizer's");
             }
             if state.groups.contains_key(&variable.key())
                 || variables[..index]
@@ -371,7 +371,7 @@ impl Optimizer {
         }
         Err(invalid!(
             "variable",
-            "made by another strategy than the optimizer's"
+            "made by a strategy other than the optimizer's"
         ))
     }
 

@@ -32,7 +32,7 @@ pub enum ScheduleKind {
     Linear,
     /// Half a cosine to the final rate.
     Cosine,
-    /// The rate is multiplied with a factor after every so many updates.
+    /// The rate is multiplied by a factor after every so many updates.
     Step {
         /// More than 0, at most 1.
         factor: f64,
@@ -44,7 +44,7 @@ pub enum ScheduleKind {
         /// The factor of the initial rate; at least 0, at most 1.
         initial: f64,
     },
-    /// The rate is multiplied with a factor when the observed values have not become better.
+    /// The rate is multiplied by a factor when the observed values have not become better.
     Plateau(Plateau),
 }
 

@@ -44,7 +44,7 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
 /// point makes it central state.
 ///
 /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is not a row of the variable,
-/// and with INVALID_ARGUMENT for another dtype or dense shape than the variable's, for an integer
+/// and with INVALID_ARGUMENT for a dtype or dense shape other than the variable's, for an integer
 /// divided by zero, for arithmetic on bool, and in replica context for aggregation NONE.
 pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> {
     write(variable, Change::Scatter(op), value)

@@ -116,7 +116,7 @@ public:
         return copy;
     }
 
-    // The numbers of so many rows, as a global batch.
+    // The numbers of this many rows, as a global batch.
     static value rows_of(std::int64_t first, std::int64_t count) {
         std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
         std::iota(numbers.begin(), numbers.end(), first);

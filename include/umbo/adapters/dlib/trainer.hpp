@@ -40,7 +40,7 @@ public:
         note(0); // so that it knows their names
     }
 
-    // On so many replicas, with OpenBLAS's threads and OpenMP's set. UMBO_AUTO: on as many as train fastest. The first steps, which
+    // On this many replicas, with OpenBLAS's threads and OpenMP's set. UMBO_AUTO: on as many as train fastest. The first steps, which
     // are steps like others, try one replica for each processor and divisors of that number; where losses depend on the number
     // of replicas only by rounding, so do results. With `replicas_in_sync` it changes no bit of them. What `model()` or
     // `optimizer()` has handed out stays: the choice ends there.
@@ -145,7 +145,7 @@ public:
     void be_quiet() noexcept { verbose_ = false; }
 
     // Saves parameters, the optimizer's state and the place in the epochs in this file of Umbo's, at the end of `train` and where
-    // so many seconds have passed. If there is such a file, the training resumes from it now. Losses that say when the learning
+    // that many seconds have passed. If there is such a file, the training resumes from it now. Losses that say when the learning
     // rate shrinks are collected anew. The statistics of normalisations are not in it.
     void set_synchronization_file(const std::string &path, std::chrono::seconds interval = std::chrono::minutes(15)) {
         if (std::ifstream(path)) restore(path);
@@ -203,7 +203,7 @@ private:
         previous_.erase(previous_.begin(), previous_.begin() + dropped);
     }
 
-    // Lets the training continue on so many replicas.
+    // Lets the training continue on this many replicas.
     void move_to(std::int64_t replicas) {
         const auto state = now_.saved.save_to_memory();
         parts next(common_detail::strategy_with_shares(replicas, in_sync_), now_.model->net(), *this);

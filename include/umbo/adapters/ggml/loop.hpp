@@ -129,7 +129,7 @@ private:
         umbo::checkpoint saved;
     };
 
-    // Lets the training continue on so many replicas.
+    // Lets the training continue on this many replicas.
     void move_to(std::int64_t replicas) {
         const auto state = parts_.saved.save_to_memory();
         auto model = model_.on_other(replicas);

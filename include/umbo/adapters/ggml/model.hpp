@@ -39,7 +39,7 @@ public:
               initialise(made.replicas.front()->net);
           })) {}
 
-    // On so many replicas. UMBO_AUTO: on as many as train fastest, each with its share of the processors for ggml's threads, in place
+    // On this many replicas. UMBO_AUTO: on as many as train fastest, each with its share of the processors for ggml's threads, in place
     // of `threads`. The first steps of the model's first `ggml_loop` or `ggml_fit`, which are steps like others, try one replica for
     // each processor and divisors of that number; results depend on it only by rounding. With `replicas_in_sync` it changes no bit of
     // them, since each replica has one thread. What `strategy()`, `parameters()`, `gradients()` or `central()` has handed out
@@ -264,7 +264,7 @@ private:
         return replicas_in_sync > 0 ? 1 : static_cast<int>(std::max<std::int64_t>(1, processor_count() / replicas));
     }
 
-    // The same network on so many replicas, with its parameters and constants as they are.
+    // The same network on this many replicas, with its parameters and constants as they are.
     std::unique_ptr<parts> on_other(std::int64_t replicas) const {
         ggml_options how = how_;
         how.threads = share_of(replicas, in_sync_);

@@ -10,7 +10,7 @@ namespace umbo {
 namespace adapters {
 
 // An optimizer of Umbo's with the rule and the settings of ggml's. Throws INVALID_ARGUMENT for a setting that is out of
-// range (an `eps` of 0 is), UNIMPLEMENTED for another rule than ggml's AdamW and SGD.
+// range (an `eps` of 0 is), UNIMPLEMENTED for a rule other than ggml's AdamW and SGD.
 inline optimizer optimizer_of(const strategy &on, ggml_opt_optimizer_type type, const ggml_opt_optimizer_params &from) {
     if (type == GGML_OPT_OPTIMIZER_TYPE_ADAMW) {
         adamw_options to;

@@ -32,7 +32,7 @@ struct free_of_ggml {
 template <class Object>
 using owned = std::unique_ptr<Object, free_of_ggml>;
 
-// A context for so many tensors and graphs, without memory for the elements.
+// A context for this many tensors and graphs, without memory for the elements.
 inline owned<ggml_context> context_for(std::size_t tensors, std::size_t graphs, std::size_t graph_size) {
     const std::size_t bytes = tensors * ggml_tensor_overhead() + graphs * ggml_graph_overhead_custom(graph_size, true);
     owned<ggml_context> made(ggml_init({bytes, nullptr, true}));

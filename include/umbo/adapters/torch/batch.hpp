@@ -32,7 +32,7 @@ inline void require_rows(const std::string &name, const at::Tensor &tensor, cons
 } // namespace torch_detail
 
 // A global batch of torch tensors, in place: a row of each for each example. `torch_model::train` splits it over the
-// replicas. Throws INVALID_ARGUMENT for a tensor that is not defined, a scalar, or rows of another number than the first's, and
+// replicas. Throws INVALID_ARGUMENT for a tensor that is not defined, a scalar, or rows of a number other than the first's, and
 // UNIMPLEMENTED for one on a GPU.
 inline value batch_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
     value::field_list shared;

@@ -46,7 +46,7 @@ inline strategy_options with_torch_threads(strategy_options options) {
 
 namespace torch_detail {
 
-// A strategy of so many replicas on CPUs, each with its share of the processors for torch's operations and for OpenBLAS, whose
+// A strategy of this many replicas on CPUs, each with its share of the processors for torch's operations and for OpenBLAS, whose
 // threads an earlier strategy may have lowered. With `replicas_in_sync` each has one thread.
 inline strategy strategy_with_shares(std::int64_t replicas, std::int64_t replicas_in_sync = 0) {
     strategy_options options;
@@ -71,7 +71,7 @@ inline strategy torch_strategy() {
     return strategy::create(with_torch_threads(std::move(options)));
 }
 
-// A strategy of so many replicas on CPUs, with torch's threads set.
+// A strategy of this many replicas on CPUs, with torch's threads set.
 inline strategy torch_strategy(std::int64_t replicas) {
     strategy_options options;
     options.cpu_replicas = replicas;

@@ -174,7 +174,7 @@ public:
                     torch_options how = {})
         : torch_optimizer(on, module.ptr(), options, each, std::move(how)) {}
 
-    // On so many replicas. UMBO_AUTO: on all GPUs, or where there are none on as many replicas as train fastest, each with its share
+    // On this many replicas. UMBO_AUTO: on all GPUs, or where there are none on as many replicas as train fastest, each with its share
     // of the processors for torch's threads. The first steps, which are steps like others, try one replica for each
     // processor and the divisors of that number; where losses depend on the number of replicas only by rounding, so do
     // results; with `replicas_in_sync` of `how` it changes no bit of them. What `model()`, `strategy()` or `optimizer()` has
@@ -305,7 +305,7 @@ private:
         return strategy::create(std::move(options));
     }
 
-    // Lets the training continue on so many replicas.
+    // Lets the training continue on this many replicas.
     void move_to(std::int64_t replicas) {
         const auto state = checkpoint_of(*model_, ours_).save_to_memory();
         auto next = std::make_unique<torch_model<Module>>(torch_detail::strategy_with_shares(replicas, how_.replicas_in_sync), module_, how_);
@@ -340,7 +340,7 @@ private:
             const double expected = now * factors_[number];
             if (std::fabs(rate_of(groups[number]) - expected) <= 1e-9 * std::fabs(expected)) continue;
             throw error(status::unimplemented, "step: the 'lr' of parameter group " + std::to_string(number) +
-                                                   " has changed by another factor than that of the others");
+                                                   " has changed by a factor other than that of the others");
         }
         if (now != rate_) ours_.set_learning_rate(now);
         rate_ = now;

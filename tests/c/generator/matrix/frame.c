@@ -1,6 +1,6 @@
 /* Written by tests/c/generator from umbo.h: every public function, called in every context in which
  * the library calls back. Each call has to come back with an answer other than INTERNAL, whatever
- * the answer is, and afterwards the objects still work and no handle is left. The program rounds in another way than
+ * the answer is, and afterwards the objects still work and no handle is left. The program rounds in a way other than
  * usual, takes denormal numbers for zero, and has traps: no call may compute in this mode, and each leaves it as it is.
  *
  *   matrix [--context NAME] [--function NAME] [--patience SECONDS] [--jobs N] [--list]

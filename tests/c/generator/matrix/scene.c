@@ -64,7 +64,7 @@ static void probe(const struct scene *scene, umbo_replica_context *context,
     if (request != NULL) good.variable_request = request;
     if (scene->own != NULL && !(gone == offsetof(struct objects, iterator) && scene->keeps_own))
         good.iterator = scene->own;
-    check_mode("a callback has another floating-point mode than the program");
+    check_mode("a callback has a floating-point mode other than the program");
     for (function = first_function; function < first_function + together; function++) {
         current_function = function;
         status = functions[function].call(good);

@@ -32,8 +32,7 @@ Options:
       --replicas N     replicas on logical CPUs to compare with one (2 to 1024; default: 2)
       --from-us N      least work of a step, in microseconds of one processor
                        (0.1 to 1000000; default: 1)
-      --to-us N        most work (0.1 to 1000000; default: 256). In between it doubles every second
-                       time
+      --to-us N        most work (0.1 to 1000000; default: 256); it doubles every second row
       --parameters N   numbers in the variable that is updated (1 to 1000000000; default: 1024)
       --rounds N       rounds (1 to 100000; default: 40)
       --steps N        steps of each kind in a round, after as many unmeasured ones
