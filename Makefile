@@ -401,7 +401,7 @@ adoption: ## Count the lines that Umbo takes in programs without it, and measure
 	@benches/adoption/run.py --prefix "$(call in_full,$(PREFIX))" --build "$(call in_full,$(WORK))/adoption" --rounds $(ROUNDS) \
 	  --output $(DOCUMENTS)/adoption.md $(if $(SMALL),--small) $(if $(ONLY),--only $(ONLY))
 
-dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
+dist: ## Make and try all of a release, with checksums: sources with all crates, packages, wheel: build/dist
 	@scripts/setup.sh build
 	@SMALL=$(SMALL) scripts/dist.sh $(if $(SMALL),build/small/dist)
 

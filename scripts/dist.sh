@@ -2,8 +2,8 @@
 # Makes an archive of the sources at HEAD with all crates that a build needs: umbo-VERSION.tar.gz, which builds without a
 # network. Then it unpacks the archive elsewhere, and there, with an empty cargo home and no network, builds and installs the
 # library, and trains an example that finds it by find_package. Crates of library, attributes and tool are packed, too, and built
-# from what was packed. Next to it come what cpack makes of that build: the archive of the install tree, and Debian packages. With
-# SMALL=yes nothing is built: cargo finds all crates in the archive.
+# from what was packed. Next to it come what cpack makes of that build, the archive of the install tree and Debian packages, and the
+# wheel. With SMALL=yes nothing is built: cargo finds all crates in the archive.
 #
 # The archive has the library's bill of materials in it, umbo.cdx.json, which lies next to it, too. SHA256SUMS has the sums of all.
 # It is made twice, in two folders and with two masks of rights, and has to be the same byte by byte; so do the libraries that
@@ -80,5 +80,6 @@ build/examples/03_train_fashion_mnist --data c_examples/data/digits --epochs 3 -
 cpack --config build/CPackConfig.cmake -B "$folder/packages" >/dev/null
 find "$folder/packages" -maxdepth 1 -type f -exec mv -t "$folder" {} +
 rm -rf "$folder/packages"
+scripts/wheel.py "$PWD/prefix" "$folder"
 sums
 cat "$folder/SHA256SUMS"

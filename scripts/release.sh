@@ -32,7 +32,8 @@ if ! grep -qxF "$heading" CHANGELOG.md; then
   exit 1
 fi
 sed -i "s/^## \[$version\] - YYYY-MM-DD$/## [$version] - $day/" CHANGELOG.md
-sed -i "s/^0\.1, not released\./$version, released on $day./" README.md
+sed -i "s/^[0-9.]*, \(not released\|released on [0-9-]*\)\./$version, released on $day./; s/umbo-[0-9.]*-Linux/umbo-$version-Linux/g" README.md
+grep -q "^$version, released on $day\." README.md || { echo "README.md does not say which version was released when" >&2; exit 1; }
 mkdir -p tests/abi/released
 freeze "tests/abi/released/$version.tar.xz"
 echo "CHANGELOG.md, README.md and tests/abi/released/$version.tar.xz are those of $version, $day"

@@ -35,6 +35,25 @@ fn the_readme_is_short_and_leads_to_the_trainer() {
     assert!(removed == 4 && text.contains("in four changed lines"));
 }
 
+/// `scripts/release.sh` writes the day into all of them.
+#[test]
+fn a_release_has_one_day_in_all_places() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let manifest = read("Cargo.toml");
+    let (_, version) = manifest.split_once("\nversion = \"").unwrap();
+    let version = version.split('"').next().unwrap();
+    let changes = read("CHANGELOG.md");
+    let (_, rest) = changes.split_once(&format!("\n## [{version}] - ")).unwrap();
+    let day = rest.lines().next().unwrap();
+    let readme = read("README.md");
+    assert!(readme.contains(&format!("umbo-{version}-Linux-x86_64.tar.gz")));
+    let is_released = day != "YYYY-MM-DD";
+    let said = format!("\n{version}, released on {day}.");
+    assert_eq!(readme.contains(&said), is_released, "{said}");
+    let archive = root().join(format!("tests/abi/released/{version}.tar.xz"));
+    assert_eq!(archive.exists(), is_released, "{}", archive.display());
+}
+
 #[test]
 fn the_lines_of_the_program_with_kann_are_counted() {
     let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
