@@ -198,8 +198,40 @@ static void used_by_callbacks(void) {
     umbo_strategy_release(other);
 }
 
+/* ---- evaluations between the steps by which a trainer chooses its replicas */
+
+/* Neither the choice nor an evaluation changes a bit: with replicas in sync as a trainer has it that chooses nothing. */
+static void evaluated_while_choosing(void) {
+    enum { STEPS = 160 }; /* each number of replicas is tried for 48 */
+    float weights[2] = {0, 0};
+    int64_t processors = 0;
+    umbo_trainer *trainers[2];
+    umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+    CHECK_OK(umbo_processor_count(&processors));
+    options.rule = "adam";
+    options.average_decay = 0.75;
+    options.replicas_in_sync = processors < 4 ? 4 : processors;
+    for (int at = 0; at < 2; ++at) {
+        options.replicas = at == 0 ? UMBO_AUTO : 1;
+        trainers[at] = trainer_of(&weights[at], NULL, &options);
+    }
+    for (int step = 0; step < STEPS; ++step) {
+        umbo_trainer_info info = UMBO_TRAINER_INFO_INIT;
+        double losses[2] = {-1, -2};
+        for (int at = 0; at < 2; ++at) {
+            CHECK_OK(umbo_trainer_step(trainers[at], step % 5, 7, pull, NULL, NULL));
+            CHECK_OK(umbo_trainer_evaluate(trainers[at], ROWS, 5, pull, NULL, &losses[at]));
+        }
+        CHECK(losses[0] == losses[1] && weights[0] == weights[1]);
+        CHECK_OK(umbo_trainer_get_info(trainers[0], &info));
+        CHECK(info.step_count == step + 1);
+    }
+    for (int at = 0; at < 2; ++at) umbo_trainer_release(trainers[at]);
+}
+
 int main(void) {
     calls_from_the_log();
+    evaluated_while_choosing();
     two_on_one_strategy();
     used_by_callbacks();
     return finish();
