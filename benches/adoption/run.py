@@ -311,7 +311,7 @@ def compile_program(asked, program, linked):
 def blas_of(asked):
     """What LibTorch multiplies matrices with, in words, if the installed tool can say it."""
     if asked.library or not (asked.prefix / "bin" / "umbo").exists():
-        return "a BLAS that was not looked at"
+        return "The kernels of its BLAS were not looked at"
     return choose_kernels(asked.prefix)
 
 

@@ -148,8 +148,9 @@ def main():
         versions += [version] if version else []
     lines += [
         "",
-        f"On {document.processor()}, {count} processors, with {'; '.join([*versions, blas_said])}, {datetime.date.today()}; "
-        f"{medians_of(options.rounds)}; load average before: {load:.1f}.",
+        f"{document.processor()}, {count} processors, {datetime.date.today()}; {medians_of(options.rounds)}; "
+        f"load average before: {load:.1f}.",
+        f"With {', '.join(versions)}. {blas_said}.",
     ]
     lines += [f"Not measured: {problem}." for problem in problems]
     print("\n".join(lines))
