@@ -370,5 +370,5 @@ if is movielens; then
   have_movielens || fetch_movielens ||
     say "no MovieLens-100k; the program generates ratings instead"
 fi
-if [ $asks = yes ]; then say "nothing was installed; with UMBO_SETUP=yes in front of the command that is"; fi
+if [ $asks = yes ]; then say "nothing was installed; UMBO_SETUP=yes before the command installs this"; fi
 [ $lacks = no ]
