@@ -42,7 +42,7 @@
  * or another status; umbo_set_last_error() sets the message. It may call functions of the library.
  * No C++ exception and no longjmp() may leave it, and pthread_exit() and pthread_cancel() may not
  * end its thread: they end the process. A function that keeps a callback also takes a `destroy`,
- * which runs exactly once, on any thread, also if that function fails. A thread that ends, or the
+ * which runs exactly once, on any thread, even if that function fails. A thread that ends, or the
  * process, runs no code of the program: what the thread still has then is released by a later call
  * (umbo_set_last_error(), umbo_scope_exit(), umbo_shutdown()).
  *
@@ -260,7 +260,7 @@ extern "C" {
  *
  * @param[in] user_data What the program gave together with this function.
  *
- * The library calls it exactly once, on any thread, also if the function that took the user data
+ * The library calls it exactly once, on any thread, even if the function that took the user data
  * fails. It does not use the user data afterwards. NULL in its place means that there is nothing
  * to release.
  */
@@ -581,7 +581,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
  * until the threads have ended and GPUs have finished what was queued. Later calls start threads
  * again.
  *
- * Before all else, and also if it fails, it forgets this thread's last error, and releases what
+ * Before all else, and even if it fails, it forgets this thread's last error, and releases what
  * ended threads have left behind: the payloads of their last errors, and the scopes that they had
  * not left. A thread that ends itself runs no code of the program: that may be gone by then. Other
  * threads that use a plugin call umbo_clear_last_error().

@@ -424,7 +424,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
 
 /**
  * Keeps the elements of the first pass that reaches the end in memory, for later passes in that
- * order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
+ * order, even if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
  * umbo_dataset_take() after it stops before, each pass makes its own.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);

@@ -47,7 +47,7 @@ typedef enum umbo_device_type UMBO_INT32 {
 typedef struct umbo_device {
   /** Whether it is a CPU or a GPU. */
   umbo_device_type type;
-  /** Its number among the logical devices of its type, from 0 on. */
+  /** Its number among the logical devices of its type, from 0. */
   int32_t ordinal;
 } umbo_device;
 
@@ -75,7 +75,7 @@ typedef struct umbo_device_info {
   /** How much of this memory could be allocated now; 0 if that is not known. */
   size_t available_bytes;
   /**
-   * The number of its physical device, from 0 on: for a GPU the ordinal that the CUDA driver
+   * The number of its physical device, from 0: for a GPU the ordinal that the CUDA driver
    * gives it in this process. UMBO_NONE: the device does not exist.
    */
   int64_t physical_ordinal;

@@ -274,7 +274,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
  *
  * @param[in] value An element of a distributed dataset, or a value that contains a per-replica
  *   value.
- * @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
+ * @param[in] replica Whose part is counted, from 0, or UMBO_ALL.
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_example_count(
@@ -992,7 +992,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_change_rows(
  *
  * @param[in] capacity The length of `names`.
  * @param[out] names Live as long as the metrics. NULL if `capacity` is 0.
- * @param[out] length How many there are, also if there are more than `capacity`.
+ * @param[out] length How many there are, even if there are more than `capacity`.
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are more than `capacity`, and `names` is
  *   unchanged.
  */

@@ -187,7 +187,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
  * Saves to memory of the program the bytes that umbo_checkpoint_save() would write to a file.
  *
  * @param[out] data Gets the bytes. `data` may be NULL if `capacity` is 0.
- * @param[out] length How many bytes they are, also if they do not fit.
+ * @param[out] length How many bytes they are, even if they do not fit.
  * @return As umbo_checkpoint_save(), or:
  * - UMBO_STATUS_OUT_OF_RANGE: they are more than `capacity`, and nothing is written.
  * - UMBO_STATUS_UNIMPLEMENTED: there are several ranks, each of which writes a file, and the

@@ -692,10 +692,10 @@ typedef struct umbo_apply_options {
   size_t struct_size;
   /**
    * 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`;
-   * with runs that earlier applies have accumulated, also without another run.
+   * with runs that earlier applies have accumulated, even without another run.
    */
   int32_t flush;
-  /** 1: report the norm also without clipping; it costs what `global_clip_norm` does. */
+  /** 1: report the norm even without clipping; it costs what `global_clip_norm` does. */
   int32_t measure_norm;
 } umbo_apply_options;
 
@@ -736,7 +736,7 @@ typedef struct umbo_apply_report {
   /** The loss scale of the next run. */
   double loss_scale;
   /**
-   * The name of the first variable whose gradient was not finite, also if it was applied; with
+   * The name of the first variable whose gradient was not finite, even if it was applied; with
    * `global_clip_norm` also if its norm was not. NULL: none. Lives as long as the variable.
    */
   const char *non_finite_variable;

@@ -100,7 +100,7 @@ typedef struct umbo_train_epoch_options {
   int32_t reset_iterator;
   /**
    * Releases the step's `user_data`, exactly once, on any thread, when its last callback is
-   * back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
+   * back, which may be after the epoch has returned; even if the epoch cannot start. NULL: none.
    */
   umbo_destroy_fn user_data_destroy;
   /** 1: the metrics are not reset, as when an epoch resumes from a checkpoint. */

@@ -9,7 +9,7 @@ use super::hazard;
 ///
 /// @param[in] user_data What the program gave together with this function.
 ///
-/// The library calls it exactly once, on any thread, also if the function that took the user data
+/// The library calls it exactly once, on any thread, even if the function that took the user data
 /// fails. It does not use the user data afterwards. NULL in its place means that there is nothing
 /// to release.
 pub type umbo_destroy_fn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;

@@ -7,9 +7,9 @@ use umbo_core::optimizer::{Applied, ApplyOptions, ApplyReport, apply_with};
 #[c_struct]
 pub struct umbo_apply_options {
     /// 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`;
-    /// with runs that earlier applies have accumulated, also without another run.
+    /// with runs that earlier applies have accumulated, even without another run.
     pub flush: i32,
-    /// 1: report the norm also without clipping; it costs what `global_clip_norm` does.
+    /// 1: report the norm even without clipping; it costs what `global_clip_norm` does.
     pub measure_norm: i32,
 }
 
@@ -38,7 +38,7 @@ pub struct umbo_apply_report {
     pub learning_rate: f64,
     /// The loss scale of the next run.
     pub loss_scale: f64,
-    /// The name of the first variable whose gradient was not finite, also if it was applied; with
+    /// The name of the first variable whose gradient was not finite, even if it was applied; with
     /// `global_clip_norm` also if its norm was not. NULL: none. Lives as long as the variable.
     pub non_finite_variable: *const c_char,
     /// 1: the norm was larger than `global_clip_norm`.

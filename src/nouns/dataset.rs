@@ -211,7 +211,7 @@ pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shard_count: i64, ind
 }
 
 /// Keeps the elements of the first pass that reaches the end in memory, for later passes in that
-/// order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
+/// order, even if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
 /// umbo_dataset_take() after it stops before, each pass makes its own.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) {

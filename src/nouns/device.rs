@@ -32,7 +32,7 @@ impl Constant for DeviceKind {
 pub struct umbo_device {
     /// Whether it is a CPU or a GPU.
     pub r#type: umbo_device_type,
-    /// Its number among the logical devices of its type, from 0 on.
+    /// Its number among the logical devices of its type, from 0.
     pub ordinal: i32,
 }
 
@@ -53,7 +53,7 @@ pub struct umbo_device_info {
     pub total_bytes: usize,
     /// How much of this memory could be allocated now; 0 if that is not known.
     pub available_bytes: usize,
-    /// The number of its physical device, from 0 on: for a GPU the ordinal that the CUDA driver
+    /// The number of its physical device, from 0: for a GPU the ordinal that the CUDA driver
     /// gives it in this process. UMBO_NONE: the device does not exist.
     pub physical_ordinal: i64,
 }

@@ -110,7 +110,7 @@ pub fn umbo_set_worker_count(count: i64) {
 /// until the threads have ended and GPUs have finished what was queued. Later calls start threads
 /// again.
 ///
-/// Before all else, and also if it fails, it forgets this thread's last error, and releases what
+/// Before all else, and even if it fails, it forgets this thread's last error, and releases what
 /// ended threads have left behind: the payloads of their last errors, and the scopes that they had
 /// not left. A thread that ends itself runs no code of the program: that may be gone by then. Other
 /// threads that use a plugin call umbo_clear_last_error().

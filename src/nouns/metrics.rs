@@ -185,7 +185,7 @@ pub fn umbo_metrics_define(
 ///
 /// @param[in] capacity The length of `names`.
 /// @param[out] names Live as long as the metrics. NULL if `capacity` is 0.
-/// @param[out] length How many there are, also if there are more than `capacity`.
+/// @param[out] length How many there are, even if there are more than `capacity`.
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are more than `capacity`, and `names` is
 ///   unchanged.
 #[c_call(

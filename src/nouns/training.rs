@@ -75,7 +75,7 @@ pub struct umbo_train_epoch_options {
     /// before the epoch (umbo_iterator_has_ended()) does so first. 0: it stays at its end.
     pub reset_iterator: i32,
     /// Releases the step's `user_data`, exactly once, on any thread, when its last callback is
-    /// back, which may be after the epoch has returned; also if the epoch cannot start. NULL: none.
+    /// back, which may be after the epoch has returned; even if the epoch cannot start. NULL: none.
     pub user_data_destroy: umbo_destroy_fn,
     /// 1: the metrics are not reset, as when an epoch resumes from a checkpoint.
     pub keep_metrics: i32,

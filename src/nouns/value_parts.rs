@@ -216,7 +216,7 @@ pub fn umbo_value_text(
 ///
 /// @param[in] value An element of a distributed dataset, or a value that contains a per-replica
 ///   value.
-/// @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
+/// @param[in] replica Whose part is counted, from 0, or UMBO_ALL.
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
 #[c_call(out(count), borrow(value))]
 pub fn umbo_value_example_count(value: *const umbo_value, replica: i32, count: *mut i64) {

@@ -41,7 +41,7 @@ const PHRASES: [&str; 22] = [
 ];
 
 /// Phrases that stand on no page that users read. Sources may have them.
-const ON_PAGES: [&str; 24] = [
+const ON_PAGES: [&str; 27] = [
     // Bit-identical.
     "same bits",
     "the bits of",
@@ -72,6 +72,10 @@ const ON_PAGES: [&str; 24] = [
     "figures here of days",
     "in any case",
     "never was a",
+    // Even if, per second.
+    "also if",
+    "also where",
+    "samples a second",
 ];
 
 /// Verbs behind which "no" and a noun deny what something is: it is not a row.

@@ -89,7 +89,7 @@ fn not_submitted(evidence: &Evidence<'_>) -> Option<String> {
     };
     Some(format!(
         "replica {replica} does not submit its gradients when its part {when}, so an apply would \
-         fail; every replica submits in every run, one without examples too"
+         fail; every replica submits in every run, even one without examples"
     ))
 }
 

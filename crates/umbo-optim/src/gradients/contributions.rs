@@ -44,7 +44,7 @@ impl<'a> Contributions<'a> {
             .collect();
         Err(Error::precondition(format!(
             "gradients: not submitted in the last run by {}; each replica submits them once in \
-             each run, also one without examples",
+             each run, even one without examples",
             names.join(", ")
         )))
     }

@@ -70,7 +70,7 @@ impl Gradients {
             StepPhase::Applied | StepPhase::RolledBack if committing.is_some() => {
                 return Err(Error::precondition(
                     "gradients: no replica submitted any in this step, which is to apply them; \
-                     each replica submits once in each step, also one without examples",
+                     each replica submits once in each step, even one without examples",
                 ));
             }
             StepPhase::Applied if step == 0 => {
