@@ -227,7 +227,10 @@ fn sealed_if_whole(bytes: &[u8]) -> Option<Vec<u8>> {
     let line = |(name, info): (&&String, &&Json)| {
         let sizes = info["shape"].as_array().into_iter().flatten();
         let sizes: String = sizes.map(|size| format!(" {size}")).collect();
-        format!("{name} {}{sizes}\n", info["dtype"].as_str().unwrap_or_default())
+        format!(
+            "{name} {}{sizes}\n",
+            info["dtype"].as_str().unwrap_or_default()
+        )
     };
     let lines: String = tensors.iter().map(line).collect();
     let elements = tensors.values().map(|info| {

@@ -49,8 +49,8 @@ use proc_macro::TokenStream;
 ///   happens. `user_data` becomes the `UserData`.
 /// - `owned_by(user_data, options)`: the same, but the field `user_data_destroy` of the options has
 ///   the function that destroys it, whatever else is wrong with the options.
-/// - `part(f)`: the function is of an optional part of the library, the feature `f`, without which it
-///   fails with UNIMPLEMENTED.
+/// - `part(f)`: the function is of an optional part of the library, the feature `f`, without which
+///   it fails with UNIMPLEMENTED.
 /// - `quietly`: the function returns nothing and logs errors, like a release.
 /// - `usually(f)`: `f` gets all parameters, and does without the boundary what takes less time than
 ///   that; it returns whether it has done it. It neither panics nor computes with floats.

@@ -65,8 +65,11 @@ fn a_file_is_what_the_format_says() {
     assert_eq!(elements.len(), 8 * tensors.len());
     let is_variable = |at: usize| {
         let runs = metadata["variables"].as_array().unwrap().iter();
-        let [first, end] = [0, 1].map(|side| move |run: &Json| run[side].as_u64().unwrap() as usize);
-        runs.filter(|run| (first(run)..end(run)).contains(&at)).count() == 1
+        let [first, end] =
+            [0, 1].map(|side| move |run: &Json| run[side].as_u64().unwrap() as usize);
+        runs.filter(|run| (first(run)..end(run)).contains(&at))
+            .count()
+            == 1
     };
     let mut covered = 0;
     for (at, (&name, info)) in tensors.iter().enumerate() {
@@ -236,7 +239,10 @@ fn values_out_of_range_are_refused() {
         "and should have 00000000",
     );
     for runs in [json!([[0, 1000]]), json!([[1, 1]]), json!([[1, 2], [0, 1]])] {
-        damaged(&|metadata| metadata["variables"] = runs.clone(), "variables at");
+        damaged(
+            &|metadata| metadata["variables"] = runs.clone(),
+            "variables at",
+        );
     }
     damaged(
         &|metadata| metadata["objects"]["model/wide"] = json!({"kind": "tensor"}),

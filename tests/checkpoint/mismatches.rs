@@ -113,7 +113,10 @@ fn names_differ_and_a_clash_names_both() {
     checkpoint.set_number("rate", Number::Float(0.5)).unwrap();
     let refused = checkpoint.counter("rate").map(drop).unwrap_err();
     assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
-    assert_eq!(checkpoint.counter("none").map(drop).unwrap_err().status(), Status::NotFound);
+    assert_eq!(
+        checkpoint.counter("none").map(drop).unwrap_err().status(),
+        Status::NotFound
+    );
     for name in ["", "__metadata__", &"x".repeat(5000)] {
         let added = checkpoint.add(name, Arc::new(other.clone()));
         assert_eq!(added.unwrap_err().status(), Status::InvalidArgument);

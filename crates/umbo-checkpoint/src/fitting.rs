@@ -25,7 +25,14 @@ impl CheckpointFile<'_> {
     ) -> Result<Option<PendingTensor>> {
         let Some(file) = self.indexed_file(name) else {
             let position = self.tensors.get_index_of(name);
-            return self.want_at(position, name, full_name, (dtype, shape), wanted, mismatches);
+            return self.want_at(
+                position,
+                name,
+                full_name,
+                (dtype, shape),
+                wanted,
+                mismatches,
+            );
         };
         let info = file.info(name);
         let fits = self.fits(info, name, full_name, (dtype, shape), mismatches);
@@ -162,8 +169,6 @@ impl CheckpointFile<'_> {
             dtype,
             shape,
         };
-        self.read_all(&[placed])?
-            .pop()
-            .ok_or_else(|| missing(name))
+        self.read_all(&[placed])?.pop().ok_or_else(|| missing(name))
     }
 }

@@ -279,10 +279,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 impl ParsedHeader {
     /// A header with these texts and tensors. Fails with a message if the tensors do not lie as the
     /// format says.
-    fn of(
-        metadata: HashMap<String, String>,
-        mut tensors: Tensors,
-    ) -> Result<ParsedHeader, String> {
+    fn of(metadata: HashMap<String, String>, mut tensors: Tensors) -> Result<ParsedHeader, String> {
         if !tensors.keys().is_sorted() {
             tensors.sort_unstable_keys();
         }

@@ -173,7 +173,10 @@ mod tests {
                 let replaced = insert(&[*byte], place + 1);
                 replaced.into_iter().chain(insert(&[*byte], place))
             });
-            for text in others.chain(insert(&[], place + 1)).chain(insert(&[], HEADER.len())) {
+            for text in others
+                .chain(insert(&[], place + 1))
+                .chain(insert(&[], HEADER.len()))
+            {
                 if let Some(found) = of(scan(&text)) {
                     assert_eq!(Some(found), of(parsed(&text)), "{text}");
                     scanned += 1;

@@ -306,7 +306,9 @@ impl CheckpointFile<'_> {
             end += part.bytes as u64;
             end > length
         });
-        let tensor = cut_off.or(piece.parts.first()).map_or(0, |part| part.tensor);
+        let tensor = cut_off
+            .or(piece.parts.first())
+            .map_or(0, |part| part.tensor);
         let PlacedTensor {
             position,
             dtype,

@@ -168,7 +168,15 @@ mod tests {
             assert_eq!(String::from(Checksums(all.clone())), text);
             assert_eq!(Checksums::try_from(text), Ok(Checksums(all)));
         }
-        for text in ["0", "0000000", "000000AB", "+00000ab", "0000000 ", "000000000", "é00000ab"] {
+        for text in [
+            "0",
+            "0000000",
+            "000000AB",
+            "+00000ab",
+            "0000000 ",
+            "000000000",
+            "é00000ab",
+        ] {
             assert!(Checksums::try_from(text.to_owned()).is_err(), "{text}");
         }
     }

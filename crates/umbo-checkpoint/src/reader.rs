@@ -270,7 +270,8 @@ impl CheckpointFile<'_> {
         self.metadata.as_ref()?.checkpoint.manager.as_ref()
     }
 
-    /// The tensors of this file itself, if it is not an index, by name and in the order of their names.
+    /// The tensors of this file itself, if it is not an index, by name and in the order of the
+    /// names.
     pub(super) fn tensors(&self) -> &Tensors {
         &self.tensors
     }

@@ -137,8 +137,9 @@ impl RestoreAccess<'_> {
     pub(super) fn finish(self) -> Result<()> {
         let [of_strategy, of_default] = self.replaced.map(RefCell::into_inner);
         self.own_access.replace_all(&pairs_of(&of_strategy))?;
-        self.default
-            .map_or(Ok(()), |default| default.replace_all(&pairs_of(&of_default)))
+        self.default.map_or(Ok(()), |default| {
+            default.replace_all(&pairs_of(&of_default))
+        })
     }
 }
 

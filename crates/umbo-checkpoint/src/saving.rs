@@ -66,7 +66,10 @@ impl Checkpoint {
         let entries = self.entries_now();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
-            if !entries.values().any(|object| object.may_call_back() == calls_back) {
+            if !entries
+                .values()
+                .any(|object| object.may_call_back() == calls_back)
+            {
                 return Ok(());
             }
             let names = names_of(&entries)?;

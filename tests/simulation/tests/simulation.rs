@@ -113,7 +113,10 @@ fn ranks_of_any_number_exchange_gradients_of_any_size() {
     assert_eq!(exchange.calls, 1);
     // The tiles of 1024 elements do not come out even: the least that a rank keeps is 12 of 64.
     let most = five.bytes as u64 / 64 * (64 - 12);
-    assert!((most..most + 1000).contains(&exchange.bytes), "{exchange:?}");
+    assert!(
+        (most..most + 1000).contains(&exchange.bytes),
+        "{exchange:?}"
+    );
     let large = Setting {
         bytes: 40 << 20,
         steps: 1,
@@ -134,7 +137,10 @@ fn a_rank_that_fails_ends_the_training_of_all() {
         };
         let failed = setting.simulate().map(|found| found.step).unwrap_err();
         // Ranks that know of it give up, which others may hear first.
-        assert!(failed.to_string().contains("the rank that is to fail"), "{ranks}: {failed}");
+        assert!(
+            failed.to_string().contains("the rank that is to fail"),
+            "{ranks}: {failed}"
+        );
     }
 }
 
@@ -143,17 +149,50 @@ fn numbers_that_mean_nothing_are_refused() {
     let right = training(2);
     let with = |network| Setting { network, ..right };
     for (wrong, part) in [
-        (with(Network { gbits: 0.0, ..NETWORK }), "gbits: 0; give a number above 0"),
-        (with(Network { gbits: f64::NAN, ..NETWORK }), "gbits: NaN"),
-        (with(Network { latency_us: -1.0, ..NETWORK }), "latency"),
-        (with(Network { spread: 1.0, ..NETWORK }), "spread: 1;"),
+        (
+            with(Network {
+                gbits: 0.0,
+                ..NETWORK
+            }),
+            "gbits: 0; give a number above 0",
+        ),
+        (
+            with(Network {
+                gbits: f64::NAN,
+                ..NETWORK
+            }),
+            "gbits: NaN",
+        ),
+        (
+            with(Network {
+                latency_us: -1.0,
+                ..NETWORK
+            }),
+            "latency",
+        ),
+        (
+            with(Network {
+                spread: 1.0,
+                ..NETWORK
+            }),
+            "spread: 1;",
+        ),
         (Setting { ranks: 0, ..right }, "ranks"),
         (Setting { steps: 0, ..right }, "steps"),
         (Setting { bytes: 63, ..right }, "give 64 or more"),
-        (Setting { compute_us: f64::INFINITY, ..right }, "compute"),
+        (
+            Setting {
+                compute_us: f64::INFINITY,
+                ..right
+            },
+            "compute",
+        ),
     ] {
         let refused = wrong.simulate().map(|found| found.step).unwrap_err();
-        assert!(refused.to_string().contains(part), "'{part}' is not in: {refused}");
+        assert!(
+            refused.to_string().contains(part),
+            "'{part}' is not in: {refused}"
+        );
     }
 }
 

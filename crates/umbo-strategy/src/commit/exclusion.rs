@@ -96,7 +96,9 @@ impl WriteAccess<'_> {
         // SAFETY: this exists under the step lock, which keeps out who writes, and the lock of
         // central state, which keeps out who reads. The others that are changed at the same time
         // are other variables.
-        let pairs = values.iter().map(|&(variable, value)| (value, unsafe { variable.changing() }));
+        let pairs = values
+            .iter()
+            .map(|&(variable, value)| (value, unsafe { variable.changing() }));
         let mut keys: Vec<usize> = values.iter().map(|(variable, _)| variable.key()).collect();
         keys.sort_unstable();
         match keys.windows(2).all(|two| two[0] < two[1]) {

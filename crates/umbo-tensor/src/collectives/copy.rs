@@ -41,15 +41,15 @@ pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
 /// share thousands of small ones.
 ///
 /// If this fails, some of them may be written.
-pub fn copy_all_into<'a>(
-    pairs: impl Iterator<Item = (&'a Tensor, TensorMut<'a>)>,
-) -> Result<()> {
+pub fn copy_all_into<'a>(pairs: impl Iterator<Item = (&'a Tensor, TensorMut<'a>)>) -> Result<()> {
     let mut small: Vec<(Span<'_>, SpanMut<'_>)> = Vec::with_capacity(pairs.size_hint().0);
     let mut bytes = 0;
     for (from, mut to) in pairs {
         let is_small = from.bytes() < LEAST_SHARED
             && (from.dtype(), from.shape()) == (to.dtype(), to.shape())
-            && [from.device(), to.device()].iter().all(|device| device.is_host_memory())
+            && [from.device(), to.device()]
+                .iter()
+                .all(|device| device.is_host_memory())
             && from.layout().is_contiguous()
             && to.tensor.layout().is_contiguous()
             && !Arc::ptr_eq(from.storage().0, to.tensor.storage().0);
