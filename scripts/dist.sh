@@ -15,6 +15,8 @@ cd "$(dirname "$0")/.."
 folder=${1:-build/dist}
 name=umbo-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 cargo package --quiet --locked --allow-dirty ${SMALL:+--no-verify} $(printf -- "--package %s " $(sed -n 's/^name = "\(umbo[a-z-]*\)"$/\1/p' crates/*/Cargo.toml)) --package umbo-macros --package umbo --package umbo-tool
+# Built alone, a crate lacks features of others that only its neighbours turn on. This one needs none of them, and is quick.
+[ -z "${SMALL:-}" ] || cargo package --quiet --locked --allow-dirty --package umbo-macros
 rm -rf "$folder"
 mkdir -p "$folder/tried"
 folder=$(cd "$folder" && pwd)
