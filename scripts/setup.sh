@@ -7,8 +7,8 @@
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
 # cannot be had end the script with an error; optional ones (OpenBLAS, the data set, valgrind, Open MPI) with a message.
-# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. For build, demo and movielens,
-# which users run, it says what it would install, and installs with UMBO_SETUP=yes; for the others unless UMBO_SETUP=no.
+# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. For build, which plain `make`
+# asks for, it says what it would install, and installs with UMBO_SETUP=yes; for the others it installs unless UMBO_SETUP=no.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
@@ -28,7 +28,7 @@ movielens=$PWD/build/movielens
 have_movielens() { [ -e "$movielens/ml-100k.inter" ]; }
 
 case $purpose in
-  build | demo | movielens) setup=${UMBO_SETUP:-ask} ;;
+  build) setup=${UMBO_SETUP:-ask} ;;
   *) setup=${UMBO_SETUP:-yes} ;;
 esac
 # may_install [WHAT]: whether the user wants it. One who has not been asked yet is told what it would be.

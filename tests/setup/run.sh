@@ -63,7 +63,7 @@ END
     [ ! -s "$work/asked" ] || fails "it asked for packages"
     ;;
   asks)
-    # What users run installs if they say so, and else names all that is missing.
+    # A plain build installs if the user says so, and else names all that is missing; a demo installs.
     rm "$work/bin/cmake" "$work/bin/ninja" "$work/bin/cargo"
     stand_in rustup 'exit 1'
     echo '[[ $* != *cmake* ]] || { echo "echo cmake version 99.0.0" >"$WORK/bin/cmake"; chmod +x "$WORK/bin/cmake"; }' >"$work/apt-get.sh"
@@ -73,7 +73,11 @@ END
     done
     [ ! -s "$work/asked" ] || fails "it asked for packages"
     stand_in cargo 'echo "cargo 99.0.0"'
-    said=$(setup build UMBO_SETUP=yes 2>&1) || fails "it fails: $said"
-    grep -q "install.*cmake" "$work/asked" || fails "it does not install what it is asked for"
+    for asked in "build UMBO_SETUP=yes" demo; do
+      rm -f "$work/bin/cmake" "$work/asked"
+      # shellcheck disable=SC2086 # two words
+      said=$(setup $asked 2>&1) || fails "$asked fails: $said"
+      grep -q "install.*cmake" "$work/asked" || fails "$asked does not install what is missing"
+    done
     ;;
 esac
