@@ -140,7 +140,8 @@ pub struct umbo_trainer_options {
 ///
 /// Weights are float32, or bfloat16 that is rounded (`half_weights`), in host memory, and replicas
 /// compute on processors. `gradient_dtype` makes gradients smaller, `state_bits` the optimizer's
-/// states, and umbo_variable_view() gives a copy of float32 weights in 16 bits. Weights of float64, or on GPUs, are variables of a strategy (umbo_variable_create_in_memory()), which
+/// states, and umbo_variable_view() gives a copy of float32 weights in 16 bits. Weights of float64,
+/// or on GPUs, are variables of a strategy (umbo_variable_create_in_memory()), which
 /// umbo_train_epoch() trains.
 ///
 /// @param[in] count How many arrays there are, 1 or more.

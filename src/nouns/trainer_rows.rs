@@ -79,8 +79,8 @@ pub struct umbo_rows {
     /// (`half_weights`).
     pub weights: *const *const f32,
     /// For each array where this replica adds its gradient: as long as the array, and zero at
-    /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()) or whose gradients have
-    /// 16 bits (`half_gradients`), and for all if `training` is 0.
+    /// first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()) or whose gradients
+    /// have 16 bits (`half_gradients`), and for all if `training` is 0.
     pub gradients: *const *mut f32,
     /// The number of this call, for the library.
     pub call: u64,

@@ -497,7 +497,8 @@ fn a_driver_that_fails_on_one_rank_fails_the_step_on_all() {
 }
 
 /// A GPU that holds variables has no memory for what one rank asks for, by each request in turn.
-/// The update by factored moments fails on all ranks, and is as it should be when it is tried again.
+/// The update by factored moments fails on all ranks, and is as it should be when it is tried
+/// again.
 #[test]
 fn a_rank_without_memory_for_factored_moments_fails_the_step_on_all() {
     let settings = [QUIET[0], QUIET[1], (PLACE, PLACES[0])];

@@ -205,7 +205,8 @@ impl ApplyBackend for DeviceBackend {
     }
 }
 
-/// The prepared updates of an apply, and what their kernels read and write beside weights and state.
+/// The prepared updates of an apply, and what their kernels read and write beside weights and
+/// state.
 struct Prepared<'a> {
     backend: &'static dyn Backend,
     context: UpdateContext<'a>,

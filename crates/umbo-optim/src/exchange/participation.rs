@@ -191,9 +191,12 @@ impl Participation {
 mod tests {
     use super::*;
 
+    /// A weight, and the variables that were written.
+    type Wrote<'a> = (f64, &'a [usize]);
+
     /// A rank that has accumulated `before`, with the weight of each replica and the variables that
     /// it wrote.
-    fn encoded(before: (f64, &[usize]), replicas: &[(f64, &[usize])], variables: usize) -> Vec<u8> {
+    fn encoded(before: Wrote<'_>, replicas: &[Wrote<'_>], variables: usize) -> Vec<u8> {
         let mut to = Writer::default();
         let bits = |to: &mut Writer, wrote: &[usize]| {
             Bits::write(to, variables, |index| wrote.contains(&index)).unwrap();
@@ -228,12 +231,13 @@ mod tests {
     #[test]
     fn ranks_that_sent_the_same_are_read_as_alike() {
         let variables = 70;
-        let cases: [((f64, &[usize]), &[(f64, &[usize])]); 5] = [
+        let nothing: &[usize] = &[];
+        let cases: [(Wrote<'_>, &[Wrote<'_>]); 5] = [
             ((0.0, &[]), &[]),
             ((0.0, &[]), &[(3.0, &[0, 69]), (2.5, &[64])]),
             ((0.1, &[5]), &[(0.3, &[0, 1, 2]), (0.0, &[3])]),
             ((0.7, &[63, 64]), &[(0.0, &[1])]),
-            ((0.0, &[]), &[(0.1, &[]); 3]),
+            ((0.0, &[]), &[(0.1, nothing); 3]),
         ];
         for (before, replicas) in cases {
             let bytes = encoded(before, replicas, variables);
