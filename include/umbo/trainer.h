@@ -100,8 +100,8 @@ typedef struct umbo_rows {
   const float *const *weights;
   /**
    * For each array where this replica adds its gradient: as long as the array, and zero at
-   * first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()) or whose gradients have
-   * 16 bits (`half_gradients`), and for all if `training` is 0.
+   * first. NULL for arrays with a `row_length` (umbo_rows_gradient_row()) or whose gradients
+   * have 16 bits (`half_gradients`), and for all if `training` is 0.
    */
   float *const *gradients;
   /** The number of this call, for the library. */
