@@ -101,6 +101,7 @@ impl Deref for Launcher {
     fn deref(&self) -> &(dyn ApplyBackend + 'static) {
         match self {
             Launcher::Device(device) if HAS_OTHERS => device,
+            // A library that opens no devices has none of these.
             Launcher::Device(_) => &CpuBackend,
             Launcher::Host(host) => host,
         }

@@ -97,7 +97,6 @@ impl Parts {
             },
         )?;
         let checkpoint = Checkpoint::new(&strategy);
-        State::default().store(&checkpoint)?;
         // Without checkpoints the compiler leaves out how these are saved.
         if cfg!(feature = "checkpoints") {
             add_variables(&checkpoint, &variables)?;
@@ -106,6 +105,7 @@ impl Parts {
                 checkpoint.add("gradients", Arc::clone(&gradients) as _)?;
             }
         }
+        State::default().store(&checkpoint)?;
         let shape = |one: &Parameters| {
             one.row_length.map(|length| RowShape {
                 rows: one.variable.shape()[0],
