@@ -134,7 +134,7 @@ mod tests {
         r#""c":{"dtype":"U8","shape":[10,0],"data_offsets":[28,28]}}   "#,
     );
 
-    /// What a parser of any JSON takes the header for.
+    /// The texts and the tensors that a parser of any JSON finds.
     fn parsed(text: &str) -> Option<Scanned> {
         #[derive(Deserialize)]
         struct Header {

@@ -1,10 +1,10 @@
 //! Reads many tensors of a file at once: in pieces, by several threads, into memory that the
 //! threads share.
 //!
-//! What lies side by side in the file is read side by side, thousands of small tensors at once. A
-//! piece is read from the system in parts that fit into a processor's caches. The checksum of each
-//! part is computed while it is there, so that it costs little beside the reading. The checksums of
-//! the pieces of a tensor are combined.
+//! Tensors that lie side by side in the file are read side by side, thousands of small ones at
+//! once. A piece is read from the system in parts that fit into a processor's caches. The checksum
+//! of each part is computed while it is there, so that it costs little beside the reading. The
+//! checksums of the pieces of a tensor are combined.
 
 use std::io;
 
@@ -77,7 +77,7 @@ impl ReadPiece<'_> {
 
 /// A piece that is not in memory yet.
 struct PlannedPiece {
-    /// Where it begins in its block.
+    /// The byte of its block at which it begins.
     start: usize,
     offset: u64,
     bytes: usize,

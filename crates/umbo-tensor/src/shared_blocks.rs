@@ -18,7 +18,7 @@ const BLOCK: usize = 64 << 20;
 pub struct SharedBlock<'a> {
     /// All bytes of the block.
     pub bytes: &'a mut [u8],
-    /// Where the elements of each tensor begin.
+    /// The byte at which the elements of each tensor begin.
     pub starts: Vec<usize>,
 }
 
@@ -59,8 +59,8 @@ impl Tensor {
     }
 }
 
-/// Where those of `kinds` begin that share the next block, of which there are some unless `kinds`
-/// is empty, and how many bytes the block has.
+/// The bytes at which those of `kinds` begin that share the next block, of which there are some
+/// unless `kinds` is empty, and how many bytes the block has.
 fn first_block(kinds: &[(DType, Shape)]) -> Result<(Vec<usize>, usize)> {
     let mut starts = Vec::new();
     let mut end = 0usize;
