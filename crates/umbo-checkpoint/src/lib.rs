@@ -5,9 +5,9 @@
 //! - `atomic`: a file that exists as a whole or not at all. `header`, `header_scan`, `metadata`:
 //!   the file format; `numbers`: the numbers in it. `snapshot`: the contents of a file; `writer`,
 //!   [`reader`]: files; `source`: the bytes of a file, or memory; `memory`: checkpoints in memory
-//!   of the caller; `furthest`: the state of the rank that is furthest, for all ranks; `parts`: the
-//!   files of several ranks. `fitting`, `wanted`: which tensors are read; `loading`: reading many
-//!   at once.
+//!   of the caller; `furthest`: the state of the rank that is furthest, for all ranks; `parts`:
+//!   the files of several ranks. `fitting`, `wanted`: which tensors are read; `loading`: reading
+//!   many at once.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors, numbers, strings.
 //!   `strings`: setting, getting and looking up the strings.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
