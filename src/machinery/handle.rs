@@ -220,7 +220,7 @@ fn fill<H>(index: u32, slot: &HandleSlot, object: Object, marks: u64) -> *mut H 
     let name = (object.kind() as u64) << KIND_SHIFT | generation << SLOT_BITS;
     // SAFETY: the slot is free and taken, so no handle to it counts and nobody reads the object.
     unsafe { (*slot.object.get()).write(object) };
-    slot.state.store(name | marks, Ordering::SeqCst);
+    slot.state.store(name | marks, Ordering::Release);
     ptr::without_provenance_mut((name | u64::from(index)) as usize)
 }
 

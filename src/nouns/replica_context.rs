@@ -1,10 +1,11 @@
 //! The facts that a callback can read about its replica, and the calls that only it can make.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::machinery::c_string::device_text;
 use crate::machinery::prelude::*;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use umbo_core::strategy::context::metrics::Metric;
 use umbo_core::strategy::context::with_current_replica;
 
@@ -12,16 +13,17 @@ use umbo_core::strategy::context::with_current_replica;
 struct CallbackHandles {
     context: LentHandle<umbo_replica_context>,
     arguments: LentHandle<umbo_value>,
-    /// The handle that `context` lends while the callback runs.
-    handle: usize,
-    /// The nest around the last step's arguments, emptied.
-    shell: Value,
+    /// The nest around the last step's arguments, emptied, if there were any.
+    shell: Option<Value>,
 }
 
 /// The C layer's extension data of a replica's context.
 struct ContextAttachment {
     /// The name of the replica's device.
     device: &'static CStr,
+    /// The handle that is lent while the callback runs, or 0.
+    handle: AtomicUsize,
+    /// Locked while the callback runs.
     loan: Mutex<Option<CallbackHandles>>,
 }
 
@@ -29,18 +31,15 @@ fn attachment(context: &ReplicaContext) -> Result<&ContextAttachment> {
     let device = || device_text(context.device());
     context.attachment(|| ContextAttachment {
         device: device(),
+        handle: AtomicUsize::new(0),
         loan: Mutex::default(),
     })
 }
 
 /// The handle that the callback of `context` was given.
 pub(crate) fn handle_of(context: &ReplicaContext) -> Result<*mut umbo_replica_context> {
-    let handle = attachment(context)?
-        .loan
-        .lock()
-        .as_ref()
-        .map_or(0, |loan| loan.handle);
-    Ok(ptr::without_provenance_mut(handle))
+    let handle = &attachment(context)?.handle;
+    Ok(ptr::without_provenance_mut(handle.load(Ordering::Relaxed)))
 }
 
 /// Calls a replica's callback with handles to its context and arguments, and takes its result.
@@ -53,11 +52,12 @@ pub(crate) fn call_replica(
     ) -> umbo_status,
 ) -> Result<Option<Value>> {
     let lend_arguments = |loan: &mut CallbackHandles| {
-        let mut part = std::mem::replace(&mut loan.shell, Value::nothing());
-        match context.arguments_into(&mut part)? {
-            true => loan.arguments.lend(part),
-            false => Ok(ptr::null_mut()),
+        if !context.has_arguments() {
+            return Ok(ptr::null_mut());
         }
+        let mut part = loan.shell.take().unwrap_or_else(Value::nothing);
+        context.arguments_into(&mut part)?;
+        loan.arguments.lend(part)
     };
     let (ctx, args, _lent) = lend(context, lend_arguments)?;
     stored("result", |result| function(ctx, args, result))
@@ -77,16 +77,15 @@ fn lend<T>(
     context: &ReplicaContext,
     lend_more: impl FnOnce(&mut CallbackHandles) -> Result<T>,
 ) -> Result<(*mut umbo_replica_context, T, UntilReturn<'_>)> {
-    let loans = &attachment(context)?.loan;
-    let mut kept = loans.lock();
+    let ContextAttachment { handle, loan, .. } = attachment(context)?;
+    let mut kept = loan.lock();
     if kept.is_none() {
         let context = LentHandle::new()?;
         let arguments = LentHandle::new()?;
         *kept = Some(CallbackHandles {
             context,
             arguments,
-            handle: 0,
-            shell: Value::nothing(),
+            shell: None,
         });
     }
     let loan = kept
@@ -95,22 +94,24 @@ fn lend<T>(
     let more = lend_more(loan)?;
     // SAFETY: it is withdrawn before `context` goes, also if the callback unwinds.
     let ctx = loan.context.lend(unsafe { context.lent() })?;
-    loan.handle = ctx.addr();
-    drop(kept);
-    Ok((ctx, more, UntilReturn(loans)))
+    handle.store(ctx.addr(), Ordering::Relaxed);
+    Ok((ctx, more, UntilReturn { handle, kept }))
 }
 
 /// Takes back what is lent to a callback, when that has returned.
-struct UntilReturn<'a>(&'a Mutex<Option<CallbackHandles>>);
+struct UntilReturn<'a> {
+    handle: &'a AtomicUsize,
+    kept: MutexGuard<'a, Option<CallbackHandles>>,
+}
 
 impl Drop for UntilReturn<'_> {
     fn drop(&mut self) {
-        if let Some(loan) = self.0.lock().as_mut() {
-            loan.handle = 0;
+        self.handle.store(0, Ordering::Relaxed);
+        if let Some(loan) = self.kept.as_mut() {
             drop(loan.context.withdraw());
             if let Some(mut part) = loan.arguments.withdraw() {
                 part.hollow();
-                loan.shell = part;
+                loan.shell = Some(part);
             }
         }
     }

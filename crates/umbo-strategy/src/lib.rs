@@ -54,36 +54,19 @@ pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, TrialO
 pub(crate) mod held_locks {
     use super::step::ReplicaContext;
 
-    /// Calls `body` while this thread holds the locks of the context's strategy and of its step,
-    /// and those that belong to the other replicas. Only what belongs to `replica` alone is
-    /// free.
-    pub(crate) fn with_locks_held<R>(
-        context: &ReplicaContext,
-        replica: usize,
-        body: impl FnOnce() -> R,
-    ) -> R {
+    /// Calls `body` while this thread holds the locks of the context's strategy and of its step.
+    pub(crate) fn with_locks_held<R>(context: &ReplicaContext, body: impl FnOnce() -> R) -> R {
         let inner = context.strategy().inner();
         let _of_strategy = (
             inner.steps.lock.hold(),
             inner.steps.draining.hold(),
-            inner.steps.records.lock(),
             inner.steps.transaction.lock(),
             inner.steps.central.write(),
             inner.steps.metrics.lock(),
             inner.variable_slab.lock(),
         );
         let step = context.step.as_ref().expect("a replica in a run");
-        let _of_step = (
-            step.coordinator_moved.lock(),
-            step.creations.hold(),
-            step.hold(),
-        );
-        let slots = step
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|&(other, _)| other != replica);
-        let _of_replicas: Vec<_> = slots.map(|(_, slot)| slot.local()).collect();
+        let _of_step = (step.coordinator_moved.lock(), step.creations.hold());
         body()
     }
 }
@@ -122,7 +105,7 @@ mod tests {
             }
             // Whatever its callback needs at the beginning it has got.
             is_ready.lock().unwrap().recv().unwrap();
-            let answered = with_locks_held(context, 1, || {
+            let answered = with_locks_held(context, || {
                 held.send(()).unwrap();
                 all_polled
                     .lock()

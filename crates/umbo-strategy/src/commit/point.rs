@@ -1,11 +1,16 @@
 //! The commit point of a strategy's steps, and what leads to it: joining, deferring, poisoning.
 
+#![expect(
+    unsafe_code,
+    reason = "who has the step lock uses the lists of writes again"
+)]
+
 use std::mem;
 use std::sync::Arc;
 
-use super::transaction::Transaction;
+use super::transaction::Writes;
 use crate::commit::{CommitAction, StepParticipant};
-use crate::context::metrics::EpochMetrics;
+use crate::context::metrics::{EpochMetrics, Metric, MetricTable};
 use crate::context::{require_cross_replica, step_place};
 use crate::setup::central_storage::Strategy;
 use crate::step::StepRecord;
@@ -19,8 +24,8 @@ impl Strategy {
         let mut transaction = self.inner().steps.transaction.lock();
         transaction.open = Some(number);
         transaction.poison = None;
-        transaction.epochs.clear();
-        transaction.of_nested.clear();
+        transaction.writes.epochs.clear();
+        transaction.writes.of_nested.clear();
     }
 
     /// Makes `participant` take part in the outcome of step `number`, unless it does already. To be
@@ -38,7 +43,10 @@ impl Strategy {
             ));
         }
         if participant.join(number) {
-            transaction.participants.push(Arc::clone(participant) as _);
+            transaction
+                .writes
+                .participants
+                .push(Arc::clone(participant) as _);
         }
         Ok(())
     }
@@ -51,7 +59,7 @@ impl Strategy {
                 "no step is open that the change could wait for",
             ));
         }
-        transaction.deferred.push(action);
+        transaction.writes.deferred.push(action);
         Ok(())
     }
 
@@ -60,7 +68,7 @@ impl Strategy {
     pub fn count_for(&self, number: u64, epoch: &Arc<EpochMetrics>) {
         let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open == Some(number) {
-            transaction.epochs.push(Arc::clone(epoch));
+            transaction.writes.epochs.push(Arc::clone(epoch));
         }
     }
 
@@ -92,7 +100,12 @@ impl Strategy {
     /// committed.
     pub(crate) fn poison_after(&self, error: &Error) {
         let mut transaction = self.inner().steps.transaction.lock();
-        let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
+        let Writes {
+            participants,
+            deferred,
+            ..
+        } = &transaction.writes;
+        let has_changed = !participants.is_empty() || !deferred.is_empty();
         // The result of the other ranks is not known.
         if has_changed || !self.ranks().is_alone() {
             transaction.poison.get_or_insert_with(|| error.to_string());
@@ -104,18 +117,16 @@ impl Strategy {
             return;
         }
         // They are sent to all ranks unsummed, so that all ranks add them up in the same order.
-        let replicas = record.slots.iter().map(|slot| {
-            let local = slot.local();
-            local
-                .metrics
-                .iter()
-                .map(|(name, metric)| (name.to_owned(), metric))
-                .collect()
+        let named = |(name, metric): (&str, Metric)| (name.to_owned(), metric);
+        let replicas = record.metrics().map(|metrics| {
+            let metrics = metrics.into_iter().flat_map(MetricTable::iter);
+            metrics.map(named).collect()
         });
         self.inner()
             .steps
             .transaction
             .lock()
+            .writes
             .of_nested
             .push(replicas.collect());
     }
@@ -125,61 +136,64 @@ impl Strategy {
     pub(crate) fn commit(&self, number: u64, record: Option<&StepRecord>) -> Result<()> {
         let _update = observe::span(Phase::Update).named("commit");
         let steps = &self.inner().steps;
-        let (mut deferred, poison) = {
+        let has_measured = record.is_some_and(StepRecord::has_measured);
+        let (mut writes, poison) = {
             let mut transaction = steps.transaction.lock();
-            let has_measured = || record.is_some_and(StepRecord::has_measured);
-            if self.ranks().is_alone() && transaction.has_nothing() && !has_measured() {
-                transaction.open = None;
+            // All callbacks have returned: nobody takes part any more.
+            transaction.open = None;
+            if self.ranks().is_alone() && transaction.has_nothing() && !has_measured {
                 trace::note(self.id(), number, Transition::Commit);
                 return Ok(());
             }
-            (
-                mem::take(&mut transaction.deferred),
-                transaction.poison.take(),
-            )
+            // SAFETY: this thread has the step lock.
+            let spare = mem::take(unsafe { steps.spare_writes.get() });
+            let writes = mem::replace(&mut transaction.writes, spare);
+            (writes, transaction.poison.take())
         };
         let prepared = match poison {
             Some(reason) => Err(self.poisoned(&reason)),
-            None => deferred.iter_mut().try_for_each(|action| action.prepare()),
+            None => writes
+                .deferred
+                .iter_mut()
+                .try_for_each(|action| action.prepare()),
         };
-        let gathered = match self.agree_on_step(number, prepared, record) {
+        let gathered = match self.agree_on_step(number, prepared, record, &writes.of_nested) {
             Ok(gathered) => gathered,
             Err(error) => {
-                drop(deferred);
-                self.roll_back(number);
+                writes.deferred.clear();
+                self.undo(number, writes);
                 return Err(error);
             }
         };
-        let mut transaction = steps.transaction.lock();
-        transaction.open = None;
         trace::note(self.id(), number, Transition::Commit);
-        let failure = self.change_central(number, &transaction.participants, &mut deferred);
-        // The vectors go back with their capacity: a steady step allocates nothing.
-        let mut participants = mem::take(&mut transaction.participants);
-        let has_measured = match (&gathered, record) {
-            (Some(gathered), _) => self.take_metrics(gathered),
-            (None, Some(record)) => self.own_metrics(&transaction, record),
-            (None, None) => false,
-        };
-        if has_measured && failure.is_none() {
-            let metrics = steps.metrics.lock();
-            transaction
-                .epochs
-                .iter()
-                .for_each(|epoch| epoch.add(&metrics));
+        let failure = self.change_central(number, &mut writes);
+        match gathered {
+            Some(gathered) => {
+                let has_measured = self.take_metrics(&gathered);
+                if has_measured && failure.is_none() {
+                    add_to_epochs(&writes, &steps.metrics.lock());
+                }
+            }
+            None if let Some(record) = record
+                && (has_measured || !writes.of_nested.is_empty()) =>
+            {
+                let mut metrics = steps.metrics.lock();
+                replace_metrics(&mut metrics, &writes, record);
+                if failure.is_none() {
+                    add_to_epochs(&writes, &metrics);
+                }
+            }
+            None => {}
         }
-        transaction.epochs.clear();
-        drop(transaction);
-        participants
+        writes
+            .participants
             .iter()
             .for_each(|participant| participant.release_resources());
         // Dropping a participant may release the last reference to a variable, whose memory comes
         // back to this strategy: not under the lock.
-        participants.clear();
-        deferred.clear();
-        let mut transaction = steps.transaction.lock();
-        transaction.participants = participants;
-        transaction.deferred = deferred;
+        writes.clear();
+        // SAFETY: this thread has the step lock.
+        unsafe { *steps.spare_writes.get() = writes };
         failure.map_or(Ok(()), Err)
     }
 
@@ -200,61 +214,43 @@ impl Strategy {
 
     /// Makes central state of what step `number` has written and deferred, which cannot fail any
     /// more, except for a GPU that breaks.
-    fn change_central(
-        &self,
-        number: u64,
-        participants: &[Arc<dyn StepParticipant>],
-        deferred: &mut [Box<dyn CommitAction>],
-    ) -> Option<Error> {
+    fn change_central(&self, number: u64, writes: &mut Writes) -> Option<Error> {
         let _central = self.inner().steps.central.write();
-        for participant in participants {
+        for participant in &writes.participants {
             participant.commit(number);
         }
         let mut failure = None;
-        for action in deferred {
+        for action in &mut writes.deferred {
             action.commit();
             failure = failure.or_else(|| action.failure());
         }
-        participants
+        writes
+            .participants
             .iter()
             .for_each(|participant| participant.finish());
         failure
     }
 
-    /// Takes the metrics of the step from its replicas, and says whether there are any: a run that
-    /// measured nothing leaves what the one before it had.
-    fn own_metrics(&self, transaction: &Transaction, record: &StepRecord) -> bool {
-        let has_measured = !transaction.of_nested.is_empty() || record.has_measured();
-        if has_measured {
-            let mut metrics = self.inner().steps.metrics.lock();
-            metrics.clear();
-            let of_nested = transaction.of_nested.iter().flatten().flatten();
-            of_nested.for_each(|(name, metric)| metrics.add(name, *metric));
-            for slot in record.slots.iter().filter(|slot| slot.is_used()) {
-                slot.local()
-                    .metrics
-                    .iter()
-                    .for_each(|(name, metric)| metrics.add(name, metric));
-            }
-        }
-        has_measured
-    }
-
     /// Makes all as it was before step `number`; returns who took part.
     pub(crate) fn roll_back(&self, number: u64) -> Vec<Arc<dyn StepParticipant>> {
-        trace::note(self.id(), number, Transition::RollBack);
-        let inner = self.inner();
-        let (participants, deferred) = {
-            let mut transaction = inner.steps.transaction.lock();
+        let writes = {
+            let mut transaction = self.inner().steps.transaction.lock();
             transaction.open = None;
             transaction.poison = None;
-            transaction.epochs.clear();
-            (
-                mem::take(&mut transaction.participants),
-                mem::take(&mut transaction.deferred),
-            )
+            mem::take(&mut transaction.writes)
         };
-        let central = inner.steps.central.write();
+        self.undo(number, writes)
+    }
+
+    /// Makes all as it was before these writes of step `number`; returns who took part.
+    fn undo(&self, number: u64, writes: Writes) -> Vec<Arc<dyn StepParticipant>> {
+        trace::note(self.id(), number, Transition::RollBack);
+        let Writes {
+            participants,
+            deferred,
+            ..
+        } = writes;
+        let central = self.inner().steps.central.write();
         for participant in &participants {
             participant.roll_back(number);
         }
@@ -265,4 +261,21 @@ impl Strategy {
             .for_each(|participant| participant.release_resources());
         participants
     }
+}
+
+/// Takes the metrics of the step that has made `writes` from its replicas. They replace those of
+/// the one before it, which stay where a run has measured nothing.
+fn replace_metrics(metrics: &mut MetricTable, writes: &Writes, record: &StepRecord) {
+    metrics.clear();
+    let of_nested = writes.of_nested.iter().flatten().flatten();
+    of_nested.for_each(|(name, metric)| metrics.add(name, *metric));
+    let of_replicas = record.metrics().flatten();
+    of_replicas
+        .flat_map(MetricTable::iter)
+        .for_each(|(name, metric)| metrics.add(name, metric));
+}
+
+/// Adds what a step has measured to the epochs that it is one of.
+fn add_to_epochs(writes: &Writes, metrics: &MetricTable) {
+    writes.epochs.iter().for_each(|epoch| epoch.add(metrics));
 }

@@ -11,6 +11,7 @@ use umbo_tensor::red_zone::Region;
 use umbo_tensor::values::variable::Variable;
 
 use crate::step::ReplicaContext;
+use crate::step::slot::LocalState;
 
 /// The number of steps that are looked at. A mistake of a callback is in each of its steps.
 const FIRST_STEPS: u64 = 2;
@@ -58,20 +59,21 @@ impl ReplicaContext {
         let buffer = variable.visible_buffer();
         let writes = variable.writes(buffer);
         let region = Region::of(value);
-        let views = &mut step.slots[self.replica()].local().first_views;
         let is_noted = |view: &FirstView| view.writes == writes && view.region.is_of(value);
-        if views.iter().any(is_noted) || views.try_reserve(1).is_err() {
-            return;
-        }
-        if let Ok(fingerprint) = region.fingerprint() {
-            views.push(FirstView {
-                variable: variable.clone(),
-                buffer,
-                writes,
-                region,
-                fingerprint,
-            });
-        }
+        self.with_local(step, |LocalState { first_views, .. }| {
+            if first_views.iter().any(is_noted) || first_views.try_reserve(1).is_err() {
+                return;
+            }
+            if let Ok(fingerprint) = region.fingerprint() {
+                first_views.push(FirstView {
+                    variable: variable.clone(),
+                    buffer,
+                    writes,
+                    region,
+                    fingerprint,
+                });
+            }
+        });
     }
 
     /// The callback has returned. The log warns, once for a strategy, if a variable was written.
@@ -79,7 +81,7 @@ impl ReplicaContext {
         let Some(step) = &self.step else {
             return;
         };
-        let views = std::mem::take(&mut step.slots[self.replica()].local().first_views);
+        let views = self.with_local(step, |local| std::mem::take(&mut local.first_views));
         let Some(written) = views.iter().find(|view| view.is_written()) else {
             return;
         };

@@ -94,6 +94,11 @@ impl MetricTable {
         self.entries.get(name).copied().flatten()
     }
 
+    /// Whether there are names, with or without numbers.
+    pub fn has_names(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::metrics::{Additions, Metric};
 pub use crate::step::BatchPosition;
+use crate::step::slot::LocalState;
 use crate::step::{ReplicaContext, StepRecord};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::strict;
@@ -21,6 +22,18 @@ impl ReplicaContext {
         self.step.as_deref().ok_or_else(|| {
             Error::precondition("context: the default context is in no run; this needs one")
         })
+    }
+
+    /// Calls `use_it` with the local state of the replica's slot in `step`. It must not come here
+    /// again.
+    pub(crate) fn with_local<R>(
+        &self,
+        step: &StepRecord,
+        use_it: impl FnOnce(&mut LocalState) -> R,
+    ) -> R {
+        // SAFETY: a context is used only on its callback's thread and until the callback returns,
+        // which is the replica's turn. `use_it` gets no other reference.
+        use_it(unsafe { step.slots[self.replica].local() })
     }
 
     /// Checks that this replica should continue: the step is neither cancelled nor failed.
@@ -62,6 +75,11 @@ impl ReplicaContext {
         };
         arguments.component_into(self.replica, part)?;
         Ok(true)
+    }
+
+    /// Whether the run was given arguments.
+    pub fn has_arguments(&self) -> bool {
+        self.global_arguments().is_some()
     }
 
     /// The tensor that is this replica's part of the run's arguments, if they are a tensor or have
@@ -126,7 +144,7 @@ impl ReplicaContext {
         let record = self.record()?;
         match self.guarded_scratch(bytes)? {
             Some(region) => Ok(region),
-            None => record.slots[self.replica].local().scratch.grant(bytes),
+            None => self.with_local(record, |local| local.scratch.grant(bytes)),
         }
     }
 
@@ -135,10 +153,7 @@ impl ReplicaContext {
         if self.looks_swapped(metric) {
             self.warn_of_swap(name, metric)?;
         }
-        self.record()?.slots[self.replica]
-            .local()
-            .metrics
-            .add(name, metric);
+        self.with_local(self.record()?, |local| local.metrics.add(name, metric));
         Ok(())
     }
 
@@ -177,12 +192,9 @@ impl ReplicaContext {
 
     /// This replica's additions to the metrics of this step so far.
     pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
-        let local = self.record()?.slots[self.replica].local();
-        Ok(local
-            .metrics
-            .iter()
-            .map(|(name, metric)| (name.to_owned(), metric))
-            .collect())
+        let named = |(name, metric): (&str, Metric)| (name.to_owned(), metric);
+        let all = |local: &mut LocalState| local.metrics.iter().map(named).collect();
+        Ok(self.with_local(self.record()?, all))
     }
 
     /// This replica is about to add to `metrics`, which matters to a trial alone.
@@ -206,11 +218,12 @@ impl ReplicaContext {
     /// callback has a view of it. Nothing is kept in the default context, where there is no end.
     pub(crate) fn keep_viewed(&self, variable: &Variable) {
         if let Some(step) = &self.step {
-            let mut local = step.slots[self.replica].local();
-            local
-                .viewed
-                .entry(variable.key())
-                .or_insert_with(|| variable.clone());
+            self.with_local(step, |local| {
+                local
+                    .viewed
+                    .entry(variable.key())
+                    .or_insert_with(|| variable.clone());
+            });
         }
     }
 }

@@ -19,8 +19,9 @@ impl ReplicaContext {
         let Some(step) = &self.step else {
             return Ok(None);
         };
-        let mut local = step.slots[self.replica()].local();
-        local.guards.as_deref_mut().map(change).transpose()
+        self.with_local(step, |local| {
+            local.guards.as_deref_mut().map(change).transpose()
+        })
     }
 
     /// Registers the check that `make` returns, for when the callback has returned, unless there is

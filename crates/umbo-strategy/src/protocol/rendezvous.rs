@@ -122,27 +122,45 @@ impl Rendezvous {
 
     /// `replica` begins to wait for an answer. Its request must be stored before.
     pub fn arrive(&self, replica: usize) {
-        self.phases[replica].store(WAITING, Ordering::Release);
-        let before = self.state.fetch_sub(ONE_COMPUTING, Ordering::AcqRel);
-        if computing(before) == 1 {
+        if computing(self.begin_to_wait(replica)) == 1 {
             self.coordinator.notify();
         }
     }
 
+    /// As [`Rendezvous::arrive`], on the coordinator's thread, which does not wait now.
+    pub fn arrive_as_coordinator(&self, replica: usize) {
+        self.begin_to_wait(replica);
+    }
+
+    /// Counts `replica` as waiting. Returns the state before.
+    fn begin_to_wait(&self, replica: usize) -> usize {
+        self.phases[replica].store(WAITING, Ordering::Release);
+        self.state.fetch_sub(ONE_COMPUTING, Ordering::AcqRel)
+    }
+
     /// The callback of `replica` has returned. Its outcome must be stored before.
     pub fn finish(&self, replica: usize) -> Departure {
+        let before = self.take_out(replica);
+        if before & ABANDONED == 0 && computing(before) == 1 {
+            self.coordinator.notify();
+        }
+        departure(before)
+    }
+
+    /// As [`Rendezvous::finish`], on the coordinator's thread, which does not wait now.
+    pub fn finish_as_coordinator(&self, replica: usize) -> Departure {
+        departure(self.take_out(replica))
+    }
+
+    /// Counts `replica` no more. Returns the state before.
+    fn take_out(&self, replica: usize) -> usize {
         // A replica that was released from a merge call because the step was abandoned does not
         // count as computing.
         let phase = self.phases[replica].load(Ordering::Relaxed);
         let own_count = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
         self.phases[replica].store(FINISHED, Ordering::Release);
-        let before = self
-            .state
-            .fetch_sub(own_count + ONE_PRESENT, Ordering::AcqRel);
-        if before & ABANDONED == 0 && computing(before) == 1 {
-            self.coordinator.notify();
-        }
-        departure(before)
+        self.state
+            .fetch_sub(own_count + ONE_PRESENT, Ordering::AcqRel)
     }
 
     /// The coordinator of an abandoned step leaves. All that it does with the step comes before.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::context::metrics::Metric;
-use crate::ranks::steps::{RemoteExamples, read_metrics, write_metrics};
+use crate::context::metrics::{Metric, MetricTable};
+use crate::ranks::steps::{RemoteExamples, ReplicaMetricList, read_metrics, write_metrics};
 use crate::ranks::wire::{Reader, Writer};
 use crate::ranks::{AddQuantity, Call, CollectiveKind, Gathered, PASS_ENDED, PASSED_OVER, Ranks};
 use crate::setup::central_storage::Strategy;
@@ -224,42 +224,17 @@ impl Strategy {
         step: u64,
         outcome: Result<()>,
         record: Option<&StepRecord>,
+        of_nested: &[Vec<ReplicaMetricList>],
     ) -> Result<Option<Gathered>> {
         let ranks = self.ranks();
         let encode = || match ranks.is_alone() {
             true => Ok(Vec::new()),
-            false => self.encode(ranks, step, record),
+            false => encode(ranks, step, record, of_nested),
         };
         match outcome.and_then(|()| encode()) {
             Ok(record) => ranks.vote(Ok(()), &record),
             Err(error) => ranks.vote(Err(error), &[]),
         }
-    }
-
-    /// Encodes this rank's metrics of the step: of each replica in each nested run, then of each
-    /// replica.
-    fn encode(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
-        let mut to = Writer::default();
-        let transaction = self.inner().steps.transaction.lock();
-        let slots = record.map_or(&[][..], |record| &record.slots);
-        let locals: Vec<_> = slots.iter().map(|slot| slot.local()).collect();
-        let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
-        for replica in transaction.of_nested.iter().flatten() {
-            all.push(
-                replica
-                    .iter()
-                    .map(|(name, metric)| (name.as_str(), *metric))
-                    .collect(),
-            );
-        }
-        all.extend(locals.iter().map(|local| local.metrics.iter().collect()));
-        // A step that measures nothing has nothing to send.
-        if all.iter().all(Vec::is_empty) && !ranks.has_totals() {
-            return Ok(Vec::new());
-        }
-        write_metrics(&mut to, &all)?;
-        ranks.encode_totals(step, &mut to)?;
-        Ok(to.done())
     }
 
     /// Adds up the metrics of the step from the messages of all ranks, in the order of one process
@@ -305,4 +280,34 @@ impl Strategy {
         }
         has_measured
     }
+}
+/// Encodes this rank's metrics of the step: of each replica in each nested run, then of each
+/// replica.
+fn encode(
+    ranks: &Ranks,
+    step: u64,
+    record: Option<&StepRecord>,
+    of_nested: &[Vec<ReplicaMetricList>],
+) -> Result<Vec<u8>> {
+    let mut to = Writer::default();
+    let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
+    for replica in of_nested.iter().flatten() {
+        all.push(
+            replica
+                .iter()
+                .map(|(name, metric)| (name.as_str(), *metric))
+                .collect(),
+        );
+    }
+    let of_replicas = record.into_iter().flat_map(StepRecord::metrics);
+    all.extend(
+        of_replicas.map(|metrics| metrics.into_iter().flat_map(MetricTable::iter).collect()),
+    );
+    // A step that measures nothing has nothing to send.
+    if all.iter().all(Vec::is_empty) && !ranks.has_totals() {
+        return Ok(Vec::new());
+    }
+    write_metrics(&mut to, &all)?;
+    ranks.encode_totals(step, &mut to)?;
+    Ok(to.done())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::devices::Devices;
@@ -53,7 +54,8 @@ pub(crate) struct Inner {
     /// The options that it was made with. It is strict also if the environment says so.
     pub options: Options,
     pub devices: Devices,
-    pub steps: Steps,
+    /// Written in every step, and so not in the cache lines of what replicas read.
+    pub steps: CachePadded<Steps>,
     /// The ranks of the strategy, once they have joined, or if a process alone has asked for them.
     ranks: OnceLock<Arc<Ranks>>,
     /// The variables that were made in the strategy's scope, in the order in which they were made.
@@ -138,7 +140,7 @@ impl Strategy {
             threads,
             options,
             devices: Devices::open(layout, parameter_device)?,
-            steps: Steps::new(recorder),
+            steps: CachePadded::new(Steps::new(recorder)),
             ranks: OnceLock::new(),
             variables: Mutex::default(),
             variable_slab: Mutex::new(Slab::new(0)),

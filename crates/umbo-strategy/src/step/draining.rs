@@ -29,31 +29,50 @@ pub(crate) struct Draining {
     drained: Condvar,
     /// Whether a callback may hold plain pointers to variables.
     in_flight: AtomicBool,
+    /// Whether there are abandoned steps. Those that open or are abandoned have the step lock.
+    drains: AtomicBool,
+    /// Whether memory may be deferred.
+    keeps: AtomicBool,
 }
 
 impl Draining {
     /// A step opens. Memory of variables is kept from now on. Returns the late replicas instead if
     /// the strategy drains.
+    #[inline]
     pub fn open_step(&self) -> Result<(), Vec<usize>> {
-        let state = self.state.lock();
-        if !state.steps.is_empty() {
-            return Err(late_replicas(&state));
-        }
-        self.in_flight.store(true, Ordering::SeqCst);
+        self.check()?;
+        // Whoever releases a variable that a callback of this step has got from a handle, or from a
+        // reference, comes after that, and so after this.
+        self.in_flight.store(true, Ordering::Release);
         Ok(())
     }
 
     /// The open step has ended with all of its callbacks: memory that was kept for them is given
     /// back.
+    #[inline]
     pub fn close_step(&self) {
         self.in_flight.store(false, Ordering::SeqCst);
-        let deferred = mem::take(&mut self.state.lock().deferred);
+        // Either this sees the memory, or whoever keeps it sees that no step is in flight.
+        if self.keeps.load(Ordering::SeqCst) {
+            self.give_back();
+        }
+    }
+
+    /// Gives back the memory that was kept.
+    #[cold]
+    fn give_back(&self) {
+        let mut state = self.state.lock();
+        self.keeps.store(false, Ordering::SeqCst);
+        let deferred = mem::take(&mut state.deferred);
+        drop(state);
         drop(deferred);
     }
 
     /// The open step, or a nested one, is abandoned. Call it before the step's coordinator leaves.
     pub fn begin(&self, step: Arc<dyn Abandonable>) {
-        self.state.lock().steps.push(step);
+        let mut state = self.state.lock();
+        state.steps.push(step);
+        self.drains.store(true, Ordering::Release);
     }
 
     /// An abandoned step was drained, and all that it held is gone.
@@ -67,7 +86,9 @@ impl Draining {
         }
         // This is stored before any thread can open a step again.
         self.in_flight.store(false, Ordering::SeqCst);
+        self.keeps.store(false, Ordering::SeqCst);
         let deferred = mem::take(&mut state.deferred);
+        self.drains.store(false, Ordering::Release);
         self.drained.notify_all();
         drop(state);
         drop(deferred);
@@ -79,12 +100,20 @@ impl Draining {
     }
 
     /// Whether no abandoned step is left; if one is, the late replicas.
+    #[inline]
     pub fn check(&self) -> Result<(), Vec<usize>> {
+        match self.drains.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => self.check_steps(),
+        }
+    }
+
+    #[cold]
+    fn check_steps(&self) -> Result<(), Vec<usize>> {
         let state = self.state.lock();
-        if state.steps.is_empty() {
-            Ok(())
-        } else {
-            Err(late_replicas(&state))
+        match state.steps.is_empty() {
+            true => Ok(()),
+            false => Err(late_replicas(&state)),
         }
     }
 
@@ -104,7 +133,8 @@ impl Draining {
     pub fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
         if self.in_flight.load(Ordering::SeqCst) {
             let mut state = self.state.lock();
-            // Checked again under the lock, since the last callback may have returned meanwhile.
+            self.keeps.store(true, Ordering::SeqCst);
+            // Checked again, since the last callback may have returned meanwhile.
             if self.in_flight.load(Ordering::SeqCst) {
                 state.deferred.extend(tensors);
             }

@@ -26,7 +26,7 @@ impl Strategy {
     fn not_draining<'a>(
         &self,
         lock: StepGuard<'a>,
-        check: fn(&Draining) -> Result<(), Vec<usize>>,
+        check: impl FnOnce(&Draining) -> Result<(), Vec<usize>>,
     ) -> Result<StepGuard<'a>> {
         let checked = check(&self.inner().steps.draining);
         checked.map(|()| lock).map_err(|late| self.draining(&late))

@@ -12,6 +12,7 @@ use super::threads::ReplicaJob;
 use super::trace::Transition;
 use crate::context::{Frame, with_frame};
 use crate::protocol::rendezvous::Departure;
+use crate::setup::central_storage::Strategy;
 use crate::step::{Callback, ReplicaContext, ReplicaTask, StepRecord, Task};
 use umbo_base::error::{Error, Result};
 use umbo_base::observe::log::{self, Level};
@@ -43,16 +44,21 @@ impl StepRecord {
         let slot = &self.slots[replica];
         // SAFETY: the replica has its turn, which was posted to this thread, or is on its
         // coordinator's, or was passed on here, until it finishes.
-        let outcome = match unsafe { slot.task.get() } {
+        let (outcome, inline) = match unsafe { slot.task.get() } {
             Some(task) => {
                 if let Some(before) = before {
                     slot.thread.store(before, Ordering::Relaxed);
                     task.context.inline =
                         before == 0 && self.with_task(Task::is_inline) == Some(true);
                 }
-                self.call(task)
+                // SAFETY: as above.
+                unsafe { slot.begin_local() };
+                (self.call(task), task.context.inline)
             }
-            None => Err(Error::Internal("a replica was woken without a step".into())),
+            None => {
+                let error = Error::Internal("a replica was woken without a step".into());
+                (Err(error), false)
+            }
         };
         let failed = outcome.is_err();
         if failed {
@@ -63,18 +69,23 @@ impl StepRecord {
             // SAFETY: as above.
             *unsafe { slot.outcome.get() } = Some(outcome);
         }
-        slot.clear_local();
         // SAFETY: as above.
-        let sequence = unsafe { slot.sequence.get() };
+        let sequence = unsafe {
+            slot.clear_local();
+            slot.sequence.get()
+        };
         if *sequence > 0 {
             *sequence = 0;
         }
         self.note(Transition::Return(replica, failed));
         let next = self.pass_device(replica);
-        let departure = self.rendezvous.finish(replica);
+        let departure = match inline {
+            true => self.rendezvous.finish_as_coordinator(replica),
+            false => self.rendezvous.finish(replica),
+        };
         if departure == Departure::LateAndLast {
             self.drain(replica);
-        } else if replica == 0 && departure == Departure::InTime {
+        } else if replica == 0 && departure == Departure::InTime && self.replicas() > 1 {
             // It makes no variable any more that another replica may wait for.
             self.creations.check_again();
         }
@@ -125,12 +136,13 @@ impl StepRecord {
     /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is
     /// found.
     fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
-        let guards = self.slots[replica].local().guards.take();
-        let Some(mut guards) = guards else {
+        // SAFETY: the replica's turn, until it finishes, on this thread.
+        let local = || unsafe { self.slots[replica].local() };
+        let Some(mut guards) = local().guards.take() else {
             return outcome;
         };
         let found = guards.finish(replica);
-        self.slots[replica].local().guards = Some(guards);
+        local().guards = Some(guards);
         match (outcome, found) {
             (outcome, Ok(())) => outcome,
             (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),
@@ -160,7 +172,7 @@ impl StepRecord {
     fn drain(&self, last: usize) {
         self.note(Transition::Drain);
         self.last.store(last, Ordering::Relaxed);
-        let Some(strategy) = self.with_task(|task| task.strategy.clone()) else {
+        let Some(strategy) = self.with_task(|task| Strategy::clone(&task.strategy)) else {
             return;
         };
         // The caller's functions release what the caller passed to the run. They may call the

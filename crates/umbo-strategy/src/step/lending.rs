@@ -21,6 +21,10 @@ pub(crate) struct TurnCell<T>(UnsafeCell<T>);
 unsafe impl<T: Send> Sync for TurnCell<T> {}
 
 impl<T> TurnCell<T> {
+    pub fn new(value: T) -> TurnCell<T> {
+        TurnCell(UnsafeCell::new(value))
+    }
+
     /// # Safety
     /// It is the caller's turn as long as the reference lives, and the caller has no other one.
     #[expect(clippy::mut_from_ref, reason = "turns are taken, not borrowed")]

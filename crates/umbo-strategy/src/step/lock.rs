@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self as threads, Thread};
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,18 @@ use umbo_executor::thread::{self, thread_number};
 /// waits for a thread that waits for the step looks like a long one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A strategy's step lock. Threads that wait for it get it in the order in which they came.
+/// A strategy's step lock. Threads that wait for it get it in the order in which they came. Where
+/// nobody waits, one instruction takes it, and one gives it back.
 pub(crate) struct StepLock {
+    /// The [`thread_number`] of the thread that has the lock, times two; 0 if none. It is odd while
+    /// threads wait; then only a thread that has locked `state` changes it.
+    holder: AtomicUsize,
+    /// The number of the thread that had the lock last: that of [`StepLockState::last`].
+    last: AtomicUsize,
+    /// The unique id of the last step, and how many of the steps were trials. Only the thread that
+    /// has the lock writes them.
+    step: AtomicU64,
+    trials: AtomicU64,
     state: Mutex<StepLockState>,
     /// The lock has been handed over, or a token of a waiting thread is cancelled.
     changed: Condvar,
@@ -26,41 +37,25 @@ pub(crate) struct StepLock {
     patience: Duration,
 }
 
+/// Set in [`StepLock::holder`] while threads wait.
+const AWAITED: usize = 1;
+
+/// The holder of a lock that a thread has for which nobody waits.
+fn held_by(thread: usize) -> usize {
+    thread << 1
+}
+
 struct StepLockState {
-    /// The [`thread_number`] of the thread that has the lock; 0 if none.
-    holder: usize,
     /// The tickets of the threads that wait for it, in the order in which they came.
     waiting: VecDeque<usize>,
-    /// The thread that had the lock last, and its number, for messages.
-    last: (usize, Option<Thread>),
-    /// The unique id of the last step.
-    step: u64,
-    /// How many of the steps were trials.
-    trials: u64,
+    /// The thread that had the lock last, for messages.
+    last: Option<Thread>,
 }
 
 impl StepLockState {
-    /// Gives the lock to the thread that has waited longest, if nobody has it.
-    fn hand_over(&mut self) {
-        if self.holder == 0 {
-            self.holder = self.waiting.pop_front().unwrap_or(0);
-        }
-    }
-
-    /// The number of steps that have been begun, apart from trials and those that have taken no
-    /// effect.
-    fn steps(&self) -> u64 {
-        self.step - self.trials
-    }
-
     /// The name of the thread that had the lock last, if it has one, and its number.
     fn thread(&self) -> String {
-        match self
-            .last
-            .1
-            .as_ref()
-            .map(|thread| (thread.name(), thread.id()))
-        {
+        match self.last.as_ref().map(|last| (last.name(), last.id())) {
             Some((Some(name), id)) => format!("'{name}' ({id:?})"),
             Some((None, id)) => format!("{id:?}"),
             None => "unknown".into(),
@@ -69,7 +64,11 @@ impl StepLockState {
 }
 
 /// The right to take steps and to change central state, until it is dropped.
-pub(crate) struct StepGuard<'a>(&'a StepLock);
+pub(crate) struct StepGuard<'a> {
+    lock: &'a StepLock,
+    /// The number of the thread that took it.
+    thread: usize,
+}
 
 impl Listener for StepLock {
     fn wake(&self) {
@@ -82,16 +81,15 @@ impl Listener for StepLock {
 impl StepLock {
     /// The lock of a strategy that has taken no step.
     pub(crate) fn new() -> StepLock {
-        let last = (0, None);
-        let state = StepLockState {
-            holder: 0,
-            waiting: VecDeque::new(),
-            last,
-            step: 0,
-            trials: 0,
-        };
         StepLock {
-            state: Mutex::new(state),
+            holder: AtomicUsize::new(0),
+            last: AtomicUsize::new(0),
+            step: AtomicU64::new(0),
+            trials: AtomicU64::new(0),
+            state: Mutex::new(StepLockState {
+                waiting: VecDeque::new(),
+                last: None,
+            }),
             changed: Condvar::new(),
             patience: PATIENCE,
         }
@@ -103,20 +101,13 @@ impl StepLock {
     /// Fails if `limits` end the wait, and if this thread has the lock or waits for it already:
     /// then it is in a function of the program's, such as a schedule or a log callback, and
     /// would wait for itself.
+    #[inline]
     pub(crate) fn enter(self: &Arc<Self>, limits: &Limits) -> Result<StepGuard<'_>> {
         let thread = thread_number();
-        let mut state = self.state_for(thread)?;
-        if state.holder == 0 {
-            // Nobody waits: the lock would have been handed over.
-            state.holder = thread;
-        } else {
-            state.waiting.push_back(thread);
-            drop(state);
-            self.wait(thread, limits)?;
-            state = self.state.lock();
+        if !self.take(thread) {
+            self.queue(thread, limits)?;
         }
-        let guard = self.entered(thread, &mut state);
-        drop(state);
+        let guard = self.entered(thread);
         // Also if there was nothing to wait for: a run whose time is over does not begin.
         match limits.exceeded() {
             Some(why) => Err(why.within("before its callbacks were called")),
@@ -128,23 +119,50 @@ impl StepLock {
     /// if another thread has it.
     pub(crate) fn enter_now(&self) -> Result<StepGuard<'_>> {
         let thread = thread_number();
-        let mut state = self.state_for(thread)?;
-        if state.holder == 0 {
-            state.holder = thread;
-            return Ok(self.entered(thread, &mut state));
+        if self.take(thread) {
+            return Ok(self.entered(thread));
         }
+        let state = self.state_for(thread)?;
         Err(Error::precondition(format!(
             "strategy: step {} or a change after it is in progress on thread {}; wait for it, and \
              keep other threads from beginning another one",
-            state.steps(),
+            self.steps(),
             state.thread()
         )))
+    }
+
+    /// Takes the lock for the thread of this number if nobody has it. Then nobody waits, either:
+    /// the lock would have been handed over.
+    #[inline]
+    fn take(&self, thread: usize) -> bool {
+        self.holder
+            .compare_exchange(0, held_by(thread), Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Waits for the lock behind those who wait already, unless it is free by now.
+    #[cold]
+    fn queue(self: &Arc<Self>, thread: usize, limits: &Limits) -> Result<()> {
+        let mut state = self.state_for(thread)?;
+        let awaited = |holder| (holder != 0).then_some(holder | AWAITED);
+        while self
+            .holder
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, awaited)
+            .is_err()
+        {
+            if self.take(thread) {
+                return Ok(());
+            }
+        }
+        state.waiting.push_back(thread);
+        drop(state);
+        self.wait(thread, limits)
     }
 
     /// The state, for the thread of this number. Fails if it has the lock or waits for it.
     fn state_for(&self, thread: usize) -> Result<MutexGuard<'_, StepLockState>> {
         let state = self.state.lock();
-        if state.holder == thread || state.waiting.contains(&thread) {
+        if self.is_holder(thread) || state.waiting.contains(&thread) {
             return Err(Error::precondition(
                 "strategy: called from a function that the strategy calls while it changes \
                  central state or this thread waits for it, such as a learning-rate schedule or a \
@@ -154,12 +172,39 @@ impl StepLock {
         Ok(state)
     }
 
-    /// Notes which thread has the lock.
-    fn entered(&self, thread: usize, state: &mut StepLockState) -> StepGuard<'_> {
-        if state.last.0 != thread {
-            state.last = (thread, Some(threads::current()));
+    /// Whether the thread of this number has the lock.
+    fn is_holder(&self, thread: usize) -> bool {
+        self.holder.load(Ordering::Relaxed) & !AWAITED == held_by(thread)
+    }
+
+    /// Notes which thread has the lock: this one, of this number.
+    #[inline]
+    fn entered(&self, thread: usize) -> StepGuard<'_> {
+        if self.last.load(Ordering::Relaxed) != thread {
+            self.last.store(thread, Ordering::Relaxed);
+            self.state.lock().last = Some(threads::current());
         }
-        StepGuard(self)
+        StepGuard { lock: self, thread }
+    }
+
+    /// The number of steps that have been begun, apart from trials and those that have taken no
+    /// effect.
+    fn steps(&self) -> u64 {
+        let [step, trials] = [&self.step, &self.trials].map(|count| count.load(Ordering::Relaxed));
+        step.saturating_sub(trials)
+    }
+
+    /// Hands the lock to the thread that has waited longest, if one still waits.
+    #[cold]
+    fn hand_over(&self) {
+        let mut state = self.state.lock();
+        let next = state.waiting.pop_front();
+        let rest = if state.waiting.is_empty() { 0 } else { AWAITED };
+        let holder = next.map_or(0, |next| held_by(next) | rest);
+        self.holder.store(holder, Ordering::Release);
+        if next.is_some() {
+            self.changed.notify_all();
+        }
     }
 
     /// Locks the state.
@@ -177,12 +222,15 @@ impl StepLock {
             .map(|token| token.listen(Arc::clone(self) as _));
         let mut patience = Some(Instant::now() + self.patience);
         let mut state = self.state.lock();
-        while state.holder != thread {
+        while !self.is_holder(thread) {
             if let Some(why) = limits.exceeded() {
                 state.waiting.retain(|&other| other != thread);
+                if state.waiting.is_empty() {
+                    self.holder.fetch_and(!AWAITED, Ordering::Relaxed);
+                }
                 return Err(why.within(format!(
                     "before its callbacks were called, while step {} on thread {} was in progress",
-                    state.steps(),
+                    self.steps(),
                     state.thread()
                 )));
             }
@@ -208,7 +256,7 @@ impl StepLock {
              in a callback for a thread that runs or assigns on the same strategy",
             thread::current_name(),
             self.patience,
-            state.steps(),
+            self.steps(),
             state.thread(),
         )
     }
@@ -226,43 +274,53 @@ pub(crate) struct StepNumber {
 
 impl StepGuard<'_> {
     /// The number of the step that begins now; `trial` if it will leave no trace.
+    #[inline]
     pub(crate) fn next_step(&mut self, trial: bool) -> StepNumber {
-        let mut state = self.0.state.lock();
-        state.step += 1;
-        let shown = state.steps();
-        state.trials += u64::from(trial);
-        StepNumber {
-            id: state.step,
-            shown,
+        let StepLock { step, .. } = self.lock;
+        let id = step.load(Ordering::Relaxed) + 1;
+        step.store(id, Ordering::Relaxed);
+        let shown = self.lock.steps();
+        if trial {
+            self.take_back();
         }
+        StepNumber { id, shown }
     }
 
     /// The step that began last has taken no effect: the next one has its place among the steps.
     pub(crate) fn take_back(&mut self) {
-        self.0.state.lock().trials += 1;
+        let trials = self.lock.trials.load(Ordering::Relaxed);
+        self.lock.trials.store(trials + 1, Ordering::Relaxed);
     }
 
     /// The number of steps that have been begun, apart from trials and those that have taken no
     /// effect.
     pub(crate) fn steps(&self) -> u64 {
-        self.0.state.lock().steps()
+        self.lock.steps()
     }
 
     /// Makes the next step the one after `steps`. The unique ids of steps keep increasing.
     pub(crate) fn set_steps(&mut self, steps: u64) {
-        let mut state = self.0.state.lock();
-        state.step = state.step.max(steps);
-        state.trials = state.step - steps;
+        let StepLock { step, trials, .. } = self.lock;
+        let last = step.load(Ordering::Relaxed).max(steps);
+        step.store(last, Ordering::Relaxed);
+        trials.store(last - steps, Ordering::Relaxed);
     }
 }
 
 impl Drop for StepGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.holder = 0;
-        state.hand_over();
-        if state.holder != 0 {
-            self.0.changed.notify_all();
+        let StepLock { holder, .. } = self.lock;
+        let is_free = holder
+            .compare_exchange(
+                held_by(self.thread),
+                0,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok();
+        if !is_free {
+            self.lock.hand_over();
         }
     }
 }

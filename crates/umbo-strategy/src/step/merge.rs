@@ -107,7 +107,10 @@ impl ReplicaContext {
         if let Some(next) = step.pass_device(replica) {
             step.begin(next);
         }
-        step.rendezvous.arrive(replica);
+        match self.inline {
+            true => step.rendezvous.arrive_as_coordinator(replica),
+            false => step.rendezvous.arrive(replica),
+        }
         if replica == 0 {
             // While it waits, it makes no variable that another replica may wait for.
             step.creations.check_again();
@@ -232,7 +235,7 @@ impl StepRecord {
     /// Runs the merge function that all replicas wait for and leaves each its answer.
     fn merge(&self, calls: &mut [&mut MergeCall]) -> Result<()> {
         let _central = observe::span(Time::Reduce).named("merge call");
-        let task = self.with_task(|task| (task.strategy.clone(), task.place.clone()));
+        let task = self.with_task(|task| (Strategy::clone(&task.strategy), task.place.clone()));
         let Some((strategy, step)) = task else {
             return Err(Error::Internal("a merge call in no step".into()));
         };

@@ -16,13 +16,13 @@ use crossbeam_utils::CachePadded;
 
 use super::cancellation::Listener;
 use super::draining::Abandonable;
-use super::lending::Reference;
+use super::lending::{Reference, TurnCell};
 use super::limits::Limits;
 use super::lock::StepNumber;
 use super::slot::ReplicaSlot;
 use super::threads::{Mailboxes, ReplicaJob};
 use crate::commit::StepParticipant;
-use crate::context::metrics::Additions;
+use crate::context::metrics::{Additions, MetricTable};
 use crate::protocol::rendezvous::{Rendezvous, ReplicaPhase};
 use crate::protocol::turns::Turns;
 use crate::ranks::steps::RemoteExamples;
@@ -124,9 +124,11 @@ impl Callback {
 
 /// The state that all replicas of a step share. The coordinator writes it before the step opens.
 pub(crate) struct Task {
-    pub strategy: Strategy,
+    /// Counted if the step may be abandoned, and outlive the call that began it.
+    pub strategy: Reference<Strategy>,
     pub callback: Callback,
-    pub arguments: Option<Value>,
+    /// Counted if the step may be abandoned.
+    pub arguments: Option<Reference<Value>>,
     /// The step, and the position in it.
     pub place: StepPosition,
     /// The time when the run began, for messages about late replicas; such a run has limits.
@@ -136,21 +138,31 @@ pub(crate) struct Task {
     /// The examples of the other ranks.
     pub remote: RemoteExamples,
     /// The data that the caller lends to the callbacks; dropped when the last one is back.
-    pub user_data: Option<RunUserData>,
+    pub user_data: TurnCell<Option<RunUserData>>,
 }
 
 impl Task {
     #[inline]
-    pub fn new(strategy: &Strategy, callback: Callback, arguments: Option<Value>) -> Task {
+    pub fn new(
+        strategy: &Strategy,
+        callback: Callback,
+        arguments: Option<Reference<Value>>,
+    ) -> Task {
+        let strategy = match &callback {
+            // SAFETY: the callback was borrowed for a call that borrows the strategy, too, and
+            // returns when all callbacks have.
+            Callback::Borrowed(_) => unsafe { Reference::lent(strategy) },
+            Callback::Owned(_) => Reference::Counted(strategy.clone()),
+        };
         Task {
-            strategy: strategy.clone(),
+            strategy,
             callback,
             arguments,
             place: StepPosition::default(),
             opened: None,
             measured: None,
             remote: RemoteExamples::default(),
-            user_data: None,
+            user_data: TurnCell::default(),
         }
     }
 
@@ -190,14 +202,23 @@ pub(crate) struct StepVerdict {
     pub disagreement: Option<String>,
 }
 
-/// The data that a step holds until its last callback has returned. Its owner drops it then, while
-/// it holds no lock, since that may run the caller's code. The user data is dropped last.
+/// The data that a step holds until its last callback has returned, written in turn: by the
+/// coordinator before the step opens and when all callbacks have returned, or by whoever leaves an
+/// abandoned step last. Callbacks only read the task.
 #[derive(Default)]
-pub(crate) struct Holdings {
-    verdict: StepVerdict,
+struct Holdings {
+    task: TurnCell<Option<Task>>,
+    /// Only the coordinator uses it.
+    verdict: TurnCell<StepVerdict>,
     /// Objects that late callbacks may still write.
-    kept: Vec<Arc<dyn StepParticipant>>,
-    task: Option<Task>,
+    kept: TurnCell<Vec<Arc<dyn StepParticipant>>>,
+}
+
+/// What a step has held. Its owner drops it while it holds no lock, since that may run the caller's
+/// code. The user data is dropped last.
+pub(crate) struct Held {
+    _kept: Vec<Arc<dyn StepParticipant>>,
+    _task: Option<Task>,
 }
 
 /// The record of one step. A strategy uses the same one for step after step, and another one for
@@ -218,7 +239,7 @@ pub(crate) struct StepRecord {
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,
     /// Written in every step, and so not in the line of what all threads only read.
-    holdings: CachePadded<Mutex<Holdings>>,
+    holdings: CachePadded<Holdings>,
     /// The thread that releases what an abandoned step held: a replica's id, or the number of
     /// replicas for the coordinator. It counts as late until it is done.
     pub last: AtomicUsize,
@@ -270,38 +291,39 @@ impl StepRecord {
         self.slots.len()
     }
 
+    /// The additions of each replica to metrics of the step's own, unless it surely has none. All
+    /// callbacks have returned.
+    pub fn metrics(&self) -> impl Iterator<Item = Option<&MetricTable>> {
+        self.slots.iter().map(|slot| {
+            // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
+            let local = slot.is_used().then(|| unsafe { slot.local() });
+            local.map(|local| &local.metrics)
+        })
+    }
+
     /// Whether a replica has added to a metric of the step's own.
     pub fn has_measured(&self) -> bool {
-        let has_added =
-            |slot: &ReplicaSlot<ReplicaTask>| slot.is_used() && !slot.local().metrics.is_empty();
-        self.slots.iter().any(|slot| has_added(slot))
+        self.metrics().flatten().any(|metrics| !metrics.is_empty())
     }
 
-    /// Calls `inspect` with the task of the open step; it must be short.
+    /// Calls `inspect` with the task of the open step. Whoever calls it has begun and not left the
+    /// step.
     pub fn with_task<R>(&self, inspect: impl FnOnce(&Task) -> R) -> Option<R> {
-        self.holdings.lock().task.as_ref().map(inspect)
+        // SAFETY: the task is written before the step opens, and after the last one has left it.
+        unsafe { self.holdings.task.read() }.as_ref().map(inspect)
     }
 
-    /// Holds what the step works on.
-    #[cfg(test)]
-    pub fn hold(&self) -> impl Sized {
-        self.holdings.lock()
-    }
-
-    /// Calls `inspect` with the verdict on the open step; it must be short.
+    /// Calls `inspect` with the verdict on the open step, as its coordinator.
     pub fn with_verdict<R>(&self, inspect: impl FnOnce(&mut StepVerdict) -> R) -> R {
-        inspect(&mut self.holdings.lock().verdict)
+        // SAFETY: only the coordinator uses it, and `inspect` gets no other reference.
+        inspect(unsafe { self.holdings.verdict.get() })
     }
 
     /// The verdict on a step whose callbacks have returned, and why it should have ended before, if
     /// so.
     pub fn judge(&self) -> (StepVerdict, Option<Error>) {
-        let mut holdings = self.holdings.lock();
-        let exceeded = holdings
-            .task
-            .as_ref()
-            .and_then(|task| task.place.limits.exceeded());
-        (mem::take(&mut holdings.verdict), exceeded)
+        let exceeded = self.with_task(|task| task.place.limits.exceeded());
+        (self.with_verdict(mem::take), exceeded.flatten())
     }
 
     /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or
@@ -312,7 +334,7 @@ impl StepRecord {
         task.opened = (!task.is_inline()).then(Instant::now);
         // SAFETY: the task keeps them, and is kept until the last callback is back.
         let lent = |arguments: &Value| unsafe { Reference::lent(arguments) };
-        let arguments = task.arguments.as_ref().map(lent);
+        let arguments = task.arguments.as_deref().map(lent);
         let examples = |replica| arguments.as_deref()?.examples_of(replica);
         let counts = (0..self.replicas())
             .filter_map(examples)
@@ -327,7 +349,7 @@ impl StepRecord {
         let inline = task.is_inline();
         let context = ReplicaContext {
             // SAFETY: the task keeps the strategy, and is kept until the last callback is back.
-            strategy: unsafe { Reference::lent(&task.strategy) },
+            strategy: unsafe { Reference::lent(&*task.strategy) },
             // SAFETY: the coordinator keeps the record as long as the step is its own, and the
             // replica's thread until it takes another step.
             step: Some(unsafe { Reference::lent(self) }),
@@ -337,11 +359,9 @@ impl StepRecord {
             inline: false,
             position,
         };
-        {
-            let mut holdings = self.holdings.lock();
-            holdings.verdict = StepVerdict::default();
-            holdings.task = Some(task);
-        }
+        self.with_verdict(|verdict| *verdict = StepVerdict::default());
+        // SAFETY: nobody else uses a record that is not open.
+        unsafe { *self.holdings.task.get() = Some(task) };
         for slot in &self.slots {
             slot.set_up();
         }
@@ -373,15 +393,16 @@ impl StepRecord {
         self.rendezvous.open();
     }
 
-    /// Keeps what late callbacks may still write to.
+    /// Keeps what late callbacks may still write to, as the coordinator, before it leaves.
     pub fn keep(&self, participants: Vec<Arc<dyn StepParticipant>>) {
-        self.holdings.lock().kept.extend(participants);
+        // SAFETY: others use it when the coordinator has left.
+        unsafe { self.holdings.kept.get() }.extend(participants);
     }
 
     /// Takes out what the step held, after the last callback, so that the record can serve another
     /// step.
     #[inline]
-    pub fn clear(&self) -> Holdings {
+    pub fn clear(&self) -> Held {
         for slot in &self.slots {
             // SAFETY: all callbacks have returned, and this is the one whose turn it is then.
             let (task, arguments, outcome) =
@@ -389,7 +410,12 @@ impl StepRecord {
             drop((task.take(), arguments.take(), outcome.take()));
         }
         self.creations.clear();
-        mem::take(&mut self.holdings.lock())
+        // SAFETY: as above.
+        let (kept, task) = unsafe { (self.holdings.kept.get(), self.holdings.task.get()) };
+        Held {
+            _kept: mem::take(kept),
+            _task: task.take(),
+        }
     }
 }
 
@@ -416,20 +442,24 @@ impl Abandonable for StepRecord {
 }
 
 impl Strategy {
-    /// The record for runs at `depth`.
-    pub(crate) fn record(&self, depth: usize) -> Arc<StepRecord> {
+    /// The record for a run at `depth`, which this thread begins: it has the step lock. A record
+    /// that is not given back is not used again.
+    pub(crate) fn take_record(&self, depth: usize) -> Arc<StepRecord> {
         let inner = self.inner();
-        let mut records = inner.steps.records.lock();
-        while records.len() <= depth {
-            records.push(StepRecord::of(inner, self.is_strict()));
-        }
-        Arc::clone(&records[depth])
+        // SAFETY: only the thread that has the step lock uses the records.
+        let records = unsafe { inner.steps.records.get() };
+        let kept = records.get_mut(depth).and_then(Option::take);
+        kept.unwrap_or_else(|| StepRecord::of(inner, self.is_strict()))
     }
 
-    /// Makes sure that no later step gets this record, which was abandoned.
-    pub(crate) fn forget_record(&self, record: &Arc<StepRecord>) {
-        let mut records = self.inner().steps.records.lock();
-        records.retain(|other| !Arc::ptr_eq(other, record));
+    /// Keeps the record of a run at `depth` for the next one.
+    pub(crate) fn give_back_record(&self, depth: usize, record: Arc<StepRecord>) {
+        // SAFETY: as above.
+        let records = unsafe { self.inner().steps.records.get() };
+        if records.len() <= depth {
+            records.resize(depth + 1, None);
+        }
+        records[depth] = Some(record);
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::lending::{Reference, TurnCell};
 pub use super::limits::Limits;
 use super::lock::{StepGuard, StepNumber};
 use super::panic::caught;
@@ -56,7 +57,17 @@ impl Strategy {
         // inside of another one. So it returns, or unwinds, only after all callbacks did, and
         // `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
-        self.run_step(Task::new(self, callback, arguments))
+        self.run_step(Task::new(self, callback, arguments.map(Reference::Counted)))
+    }
+
+    /// As [`Strategy::run`], with arguments that are lent for the call.
+    pub fn run_on(&self, function: &FunctionFor<'_>, arguments: &Value) -> Result<Option<Value>> {
+        // SAFETY: as in `run`; the arguments are borrowed as long as the function.
+        let (callback, arguments) = unsafe {
+            let callback = Callback::borrowed(function);
+            (callback, Reference::lent(arguments))
+        };
+        self.run_step(Task::new(self, callback, Some(arguments)))
     }
 
     /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of
@@ -69,7 +80,7 @@ impl Strategy {
     ) -> Result<Option<Value>> {
         // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
         let callback = unsafe { Callback::borrowed(function) };
-        let mut task = Task::new(self, callback, arguments);
+        let mut task = Task::new(self, callback, arguments.map(Reference::Counted));
         task.place.watcher = Some(watcher);
         self.run_step(task)
     }
@@ -84,9 +95,10 @@ impl Strategy {
         limits: Limits,
         user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
+        let arguments = arguments.map(Reference::Counted);
         let mut task = Task::new(self, Callback::Owned(function), arguments);
         task.place.watcher = Some(watcher);
-        (task.place.limits, task.user_data) = (limits, user_data);
+        (task.place.limits, task.user_data) = (limits, TurnCell::new(user_data));
         self.run_step(task)
     }
 
@@ -101,8 +113,9 @@ impl Strategy {
         limits: Limits,
         user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
+        let arguments = arguments.map(Reference::Counted);
         let mut task = Task::new(self, Callback::Owned(function), arguments);
-        (task.place.limits, task.user_data) = (limits, user_data);
+        (task.place.limits, task.user_data) = (limits, TurnCell::new(user_data));
         self.run_step(task)
     }
 
@@ -135,7 +148,7 @@ impl Strategy {
 
     /// Checks that this process can begin the run, and waits for the step lock.
     fn enter_run(&self, task: &Task) -> Result<StepGuard<'_>> {
-        self.check_arguments(task.arguments.as_ref())?;
+        self.check_arguments(task.arguments.as_deref())?;
         if task.place.limits.is_bounded() {
             self.ensure_thread(0)?;
         }
@@ -147,7 +160,7 @@ impl Strategy {
         let (mut lock, remote) = if self.ranks().is_alone() {
             (entered?, RemoteExamples::default())
         } else {
-            self.open_on_all_ranks(entered, task.arguments.as_ref())?
+            self.open_on_all_ranks(entered, task.arguments.as_deref())?
         };
         let is_trial = task.place.watcher.is_some();
         let number = lock.next_step(is_trial);
@@ -157,12 +170,13 @@ impl Strategy {
         task.measured = measured.as_ref().map(|run| run.opened);
         self.open_transaction(number.id);
         trace::note(self.id(), number.id, Transition::Begin);
-        let record = self.record(0);
+        let record = self.take_record(0);
         match self.carry_out(&record, task) {
             StepExit::Finished => {
                 let outcome = self.outcome(&record);
                 let result = self.conclude(&mut lock, number, is_trial, Some(&record), outcome);
                 let deferred_drops = record.clear();
+                self.give_back_record(0, record);
                 if let Some(running) = measured {
                     let place = self.inner().steps.recorder.place(self.id(), number.shown);
                     running.finish(place, result.is_ok());
@@ -230,19 +244,22 @@ impl Strategy {
         if let Some(why) = outer.limits.exceeded() {
             return Err(why.within("before its callbacks were called"));
         }
-        task.remote = self.begin_nested(task.arguments.as_ref())?;
+        task.remote = self.begin_nested(task.arguments.as_deref())?;
         task.place = StepPosition {
             depth: outer.depth + 1,
             ..outer
         };
-        let record = self.record(task.place.depth);
+        let depth = task.place.depth;
+        let record = self.take_record(depth);
         match self.carry_out(&record, task) {
             StepExit::Finished => {
                 let result = self.outcome(&record);
                 if result.is_ok() {
                     self.add_nested_metrics(&record);
                 }
-                drop(record.clear());
+                let deferred_drops = record.clear();
+                self.give_back_record(depth, record);
+                drop(deferred_drops);
                 result
             }
             StepExit::Abandoned(why) => {
@@ -393,10 +410,8 @@ impl Strategy {
     }
 
     /// The error of an abandoned step: which replicas are late, and since when. The strategy drains
-    /// from now on.
+    /// from now on. The record is left to them: the next run at its depth gets another one.
     fn abandoned(&self, record: &Arc<StepRecord>, why: Error) -> Error {
-        // The next run at this depth gets a record of its own.
-        self.forget_record(record);
         self.inner().steps.draining.begin(Arc::clone(record) as _);
         let elapsed = record
             .with_task(|task| task.opened.map(|opened| opened.elapsed()))

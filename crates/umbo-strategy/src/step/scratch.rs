@@ -29,6 +29,9 @@ impl Scratch {
 
     /// Takes all regions back.
     pub fn reset(&mut self) {
+        if self.granted == 0 {
+            return;
+        }
         self.used = 0;
         self.granted = 0;
         if self.blocks.len() > 1 {

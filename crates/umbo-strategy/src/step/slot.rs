@@ -1,9 +1,12 @@
 //! Replica slots: where the coordinator and a replica of a step exchange data.
 
+#![expect(
+    unsafe_code,
+    reason = "the coordinator and a replica use a slot in turn"
+)]
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use parking_lot::{Mutex, MutexGuard};
 
 use super::lending::{Reference, TurnCell};
 use super::operation::Operation;
@@ -70,9 +73,9 @@ pub(crate) struct ReplicaSlot<R> {
     pub failed: AtomicBool,
     /// The library has asked the replica to stop.
     pub stop_requested: AtomicBool,
-    /// Whether the local state was used in this step.
+    /// Whether the local state may hold anything, of this step or of the one before.
     used: AtomicBool,
-    local: Mutex<LocalState>,
+    local: TurnCell<LocalState>,
 }
 
 impl<R> ReplicaSlot<R> {
@@ -88,7 +91,7 @@ impl<R> ReplicaSlot<R> {
             failed: AtomicBool::new(false),
             stop_requested: AtomicBool::new(false),
             used: AtomicBool::new(true),
-            local: Mutex::new(LocalState {
+            local: TurnCell::new(LocalState {
                 metrics: MetricTable::default(),
                 scratch: Scratch::on(device),
                 viewed: HashMap::new(),
@@ -98,13 +101,17 @@ impl<R> ReplicaSlot<R> {
         }
     }
 
-    /// The replica's local state. Its lock is always free, since the rendezvous decides whose turn
-    /// it is.
-    pub fn local(&self) -> MutexGuard<'_, LocalState> {
+    /// The replica's local state.
+    ///
+    /// # Safety
+    /// It is the caller's turn as long as the reference lives, and the caller has no other one.
+    #[expect(clippy::mut_from_ref, reason = "turns are taken, not borrowed")]
+    pub unsafe fn local(&self) -> &mut LocalState {
         if !self.is_used() {
             self.used.store(true, Ordering::Relaxed);
         }
-        self.local.lock()
+        // SAFETY: as the caller promises.
+        unsafe { self.local.get() }
     }
 
     /// Whether the local state may hold anything.
@@ -128,25 +135,38 @@ impl<R> ReplicaSlot<R> {
                 flag.store(false, Ordering::Relaxed);
             }
         }
+    }
+
+    /// The callback is about to be called: forgets, on the replica's thread, what it has left in
+    /// the step before. The coordinator does not write what the replica writes.
+    ///
+    /// # Safety
+    /// It is the replica's turn.
+    pub unsafe fn begin_local(&self) {
         if self.is_used() {
-            let mut local = self.local.lock();
+            // SAFETY: as the caller promises.
+            let local = unsafe { self.local.get() };
             local.metrics.clear();
             if let Some(guards) = &mut local.guards {
                 guards.begin();
             }
-            self.used.store(local.guards.is_some(), Ordering::Relaxed);
+            if local.guards.is_none() && !local.metrics.has_names() {
+                self.used.store(false, Ordering::Relaxed);
+            }
         }
     }
 
     /// The callback has returned: clears, on the replica's thread, the local state that the
     /// coordinator does not need.
-    pub fn clear_local(&self) {
+    ///
+    /// # Safety
+    /// It is the replica's turn.
+    pub unsafe fn clear_local(&self) {
         if self.is_used() {
-            let mut local = self.local.lock();
+            // SAFETY: as the caller promises.
+            let local = unsafe { self.local.get() };
             local.viewed.clear();
             local.scratch.reset();
-            let is_left = local.guards.is_some() || !local.metrics.is_empty();
-            self.used.store(is_left, Ordering::Relaxed);
         }
     }
 }
@@ -165,11 +185,6 @@ pub(crate) struct LocalState {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    #![expect(
-        unsafe_code,
-        reason = "a test takes turns as replicas and their coordinator do"
-    )]
-
     use std::sync::Arc;
     use std::thread;
 
