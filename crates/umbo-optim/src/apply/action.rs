@@ -13,6 +13,7 @@ use crate::apply::update_context::UpdateContext;
 use crate::apply::workspace::ApplyWorkspace;
 use crate::exchange::{Exchange, add_settings};
 use crate::gradients::Gradients;
+use crate::gradients::accumulation::Accumulation;
 use crate::gradients::contributions::Contributions;
 use crate::gradients::lifecycle::check_finite;
 use crate::gradients::row_sums::Summing;
@@ -20,6 +21,7 @@ use crate::rules::check_not_negative;
 use crate::state::Optimizer;
 use crate::state::memory::{OptimizerMemory, RateSource};
 use crate::state::settings::{NonFinite, Settings};
+use parking_lot::MutexGuard;
 use umbo_base::error::{Error, Result};
 use umbo_kernels::update::weighted_sum::Clipping;
 use umbo_strategy::HAS_RANKS;
@@ -90,51 +92,75 @@ impl ApplyAction {
     fn prepare_claimed(
         &self,
         contributions: Contributions<'_>,
-        schedule: Option<DueRate>,
+        state: &mut MutexGuard<'_, OptimizerMemory>,
     ) -> Result<PreparedApply> {
         let step = contributions.step;
-        let runs = contributions.runs();
-        let (all_runs, total_weight) = self.gradients.accumulation().with(contributions);
+        let mut accumulation = self.gradients.accumulation();
+        let (all_runs, total_weight) = accumulation.with(contributions);
         check_finite(total_weight, "the weights of the accumulated runs")?;
         let updates = self.options.flush || all_runs >= self.gradients.accumulation_steps();
-        let ranks = self.gradients.ranks();
+        // Other ranks are waited for without them, and the schedule is the caller's function.
+        let mut locks = PreparationLocks {
+            state,
+            accumulation: &mut accumulation,
+        };
         // Accumulated runs are exchanged with the last one.
-        let mut exchange = if updates && !ranks.is_alone() {
-            Some(self.begin_exchange(&ranks, contributions, total_weight)?)
-        } else {
-            None
+        let ranks = (updates && !self.gradients.is_alone()).then(|| self.gradients.ranks());
+        let begin = |ranks| self.begin_exchange(ranks, contributions, total_weight);
+        let mut exchange = match ranks.as_deref().filter(|ranks| !ranks.is_alone()) {
+            Some(ranks) => Some(locks.during(|| begin(ranks))?),
+            None => None,
         };
         let total_weight = exchange
             .as_ref()
             .map_or(total_weight, Exchange::total_weight);
         check_finite(total_weight, "the weights of all ranks")?;
-        // The schedule is the caller's function: no lock is held.
-        let due = schedule.filter(|_| updates && total_weight > 0.0);
-        let scheduled = due.map(|due| due.rate()).transpose()?;
-
-        let launcher = launcher_of(self.gradients.variables())?;
-        let state = &mut *self.optimizer.lock();
-        let learning_rate = scheduled.unwrap_or(state.learning_rate);
+        let scheduled = match updates && total_weight > 0.0 {
+            true => locks.scheduled_rate()?,
+            false => None,
+        };
         let unscale = 1.0 / state.loss_scale_of(step);
+        let mut sources = GradientSources::with_accumulation(
+            &self.gradients,
+            accumulation,
+            contributions,
+            total_weight,
+            unscale,
+        );
+        let learning_rate = scheduled.unwrap_or(state.learning_rate);
+        self.prepare_sources(
+            state,
+            &mut sources,
+            updates.then_some(learning_rate),
+            exchange.as_mut(),
+        )
+    }
+
+    /// The part of `prepare` on the gradients of all runs: an update with this learning rate, or
+    /// none.
+    fn prepare_sources(
+        &self,
+        state: &mut OptimizerMemory,
+        sources: &mut GradientSources<'_>,
+        update: Option<f64>,
+        exchange: Option<&mut Exchange<'_>>,
+    ) -> Result<PreparedApply> {
+        let launcher = launcher_of(self.gradients.variables())?;
+        let contributions = sources.contributions;
+        let (total_weight, unscale) = (sources.total_weight, sources.unscale);
         let mut work = state.take_work();
         let mut apply = Preparation {
             state,
             plan: &mut self.gradients.plan(),
-            sources: &mut GradientSources::new(
-                &self.gradients,
-                contributions,
-                total_weight,
-                unscale,
-            ),
+            sources,
             work: &mut work,
             rule: self.optimizer.rule(),
             launcher,
         };
-        let decided = if updates {
-            let exchange = exchange.as_mut().filter(|_| HAS_RANKS);
-            self.prepare_update(&mut apply, exchange, learning_rate)
-        } else {
-            self.prepare_accumulation(&mut apply)
+        let exchange = exchange.filter(|_| HAS_RANKS);
+        let decided = match update {
+            Some(learning_rate) => self.prepare_update(&mut apply, exchange, learning_rate),
+            None => self.prepare_accumulation(&mut apply),
         };
         let (outcome, measured) = match decided {
             Ok(decided) => decided,
@@ -146,8 +172,8 @@ impl ApplyAction {
         state.pending += outcome.updates();
         state.remember(&self.gradients);
         Ok(PreparedApply {
-            step,
-            runs,
+            step: contributions.step,
+            runs: contributions.runs(),
             total_weight,
             unscale,
             outcome,
@@ -339,6 +365,28 @@ impl ApplyAction {
     }
 }
 
+/// The locks of an apply that is prepared.
+struct PreparationLocks<'a, 'o, 'g> {
+    state: &'a mut MutexGuard<'o, OptimizerMemory>,
+    accumulation: &'a mut MutexGuard<'g, Accumulation>,
+}
+
+impl PreparationLocks<'_, '_, '_> {
+    /// The learning rate that a schedule gives for the next update; `None` without a schedule.
+    fn scheduled_rate(&mut self) -> Result<Option<f64>> {
+        let due = DueRate::of(self.state);
+        due.map(|due| self.during(|| due.rate())).transpose()
+    }
+
+    /// Calls `function` without them.
+    fn during<R>(&mut self, function: impl FnOnce() -> R) -> R {
+        // They are taken again in the order in which others take them.
+        MutexGuard::unlocked(self.accumulation, || {
+            MutexGuard::unlocked(self.state, function)
+        })
+    }
+}
+
 /// The learning rate that a schedule is about to give.
 struct DueRate {
     schedule: RateSource,
@@ -373,18 +421,15 @@ impl DueRate {
 impl CommitAction for ApplyAction {
     fn prepare(&mut self) -> Result<()> {
         check_same_strategy(&self.optimizer, &self.gradients)?;
-        let (shows_average, schedule) = {
-            let state = self.optimizer.lock();
-            (state.shows_average, DueRate::of(&state))
-        };
+        let mut state = self.optimizer.lock();
         self.optimizer
-            .check_weights(shows_average, "apply gradients")?;
+            .check_weights(state.shows_average, "apply gradients")?;
         let prepared = self
             .gradients
             .applicable(self.committing, self.options.flush)
             .and_then(|contributions| Ok((self.gradients.claim()?, contributions)))
             .and_then(|(claim, contributions)| {
-                let prepared = self.prepare_claimed(contributions, schedule)?;
+                let prepared = self.prepare_claimed(contributions, &mut state)?;
                 claim.keep();
                 Ok(prepared)
             });

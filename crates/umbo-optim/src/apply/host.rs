@@ -138,7 +138,7 @@ impl ApplyBackend for CpuBackend {
             factored,
             ..
         } = work;
-        factored.measure(items, context, &mut contributions[0].lock());
+        factored.measure(items, context, contributions[0].get_mut());
         let UpdateContext { sources, rule, .. } = context;
         pieces.clear();
         for item in &mut *items {
@@ -151,7 +151,7 @@ impl ApplyBackend for CpuBackend {
             push_piece(pieces, sources, item);
             // The ranks have measured all parts of sharded variables.
             if rule.measures() && rule.factors().is_none() && !item.divided {
-                let contributions = &mut *contributions[0].lock();
+                let contributions = contributions[0].get_mut();
                 let measure = |update: &PreparedUpdate, pass: UpdatePass<'_>| {
                     rule.measure(update.scalars, &pass)
                 };

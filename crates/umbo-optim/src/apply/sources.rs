@@ -29,7 +29,8 @@ pub(crate) struct GradientSources<'a> {
     pub(crate) accumulation: MutexGuard<'a, Accumulation>,
     /// The weight of this run and of the accumulated runs.
     pub(crate) total_weight: f64,
-    unscale: f64,
+    /// The factor that undoes the loss scale.
+    pub(crate) unscale: f64,
     pub(crate) divisor: f64,
     /// The kept gradients and the merged rows are those of all ranks, and there are no other
     /// operands.
@@ -45,6 +46,23 @@ impl<'a> GradientSources<'a> {
         unscale: f64,
     ) -> GradientSources<'a> {
         let accumulation = gradients.accumulation();
+        Self::with_accumulation(
+            gradients,
+            accumulation,
+            contributions,
+            total_weight,
+            unscale,
+        )
+    }
+
+    /// As [`GradientSources::new`], with the accumulation that the caller has locked.
+    pub(crate) fn with_accumulation(
+        gradients: &'a Gradients,
+        accumulation: MutexGuard<'a, Accumulation>,
+        contributions: Contributions<'a>,
+        total_weight: f64,
+        unscale: f64,
+    ) -> GradientSources<'a> {
         let divisor = gradients.loss_reduction().divisor(total_weight);
         GradientSources {
             gradients,

@@ -93,9 +93,15 @@ pub enum GradientMode {
 /// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's
 /// record is accessed only by its own thread. Step numbers start at 1 and grow, and no two steps
 /// have the same.
+///
+/// What replicas only read lies in no cache line that the coordinator writes in each step, nor do
+/// the counts of references before it.
+#[repr(align(128))]
 pub struct Gradients {
     strategy: u64,
     owner: WeakStrategy,
+    /// Whether the strategy is on one rank.
+    is_alone: bool,
     /// The strategy is strict: it checks callbacks for mistakes.
     is_strict: bool,
     /// A warning was logged about a replica that submitted gradients of which it had written none.
@@ -105,14 +111,16 @@ pub struct Gradients {
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
     pub(crate) replicas: Vec<CachePadded<Replica>>,
+    /// Whether replicas contribute rows, for each variable.
+    row_sparse: Vec<bool>,
     /// The last step that used the gradients, and what has become of its contributions.
-    pub(crate) step: StepState,
+    pub(crate) step: CachePadded<StepState>,
     /// Whether a replica has ever lent a gradient ([`lent`](crate::gradients::attached)).
     pub(crate) lends: AtomicBool,
     dtype: Option<DType>,
     accumulation_steps: u64,
-    accumulation: Mutex<Accumulation>,
-    plan: Mutex<TreatmentPlan>,
+    accumulation: CachePadded<Mutex<Accumulation>>,
+    plan: CachePadded<Mutex<TreatmentPlan>>,
     /// The hash of the quantities that must be equal on all ranks.
     pub(crate) agreement: OnceLock<u64>,
 }
@@ -162,18 +170,25 @@ impl Gradients {
                 .as_ref()
                 .map(Strategy::downgrade)
                 .unwrap_or_default(),
+            is_alone: of_strategy
+                .as_ref()
+                .is_none_or(|strategy| strategy.ranks().is_alone()),
             is_strict,
             warned: AtomicBool::new(false),
             devices: devices.to_vec(),
             dtype: options.dtype,
             accumulation_steps: options.accumulation_steps,
-            accumulation: Mutex::new(Accumulation::new(&variables, is_row_sparse)?),
-            plan: Mutex::new(TreatmentPlan::default()),
+            accumulation: CachePadded::new(Mutex::new(Accumulation::new(
+                &variables,
+                is_row_sparse,
+            )?)),
+            plan: CachePadded::default(),
+            row_sparse: (0..variables.len()).map(is_row_sparse).collect(),
             agreement: OnceLock::new(),
             variables,
             loss_reduction,
             replicas,
-            step: StepState::new(),
+            step: CachePadded::new(StepState::new()),
             lends: AtomicBool::new(false),
         }))
     }
@@ -181,6 +196,11 @@ impl Gradients {
     /// The id of the strategy whose replicas write the gradients.
     pub fn strategy(&self) -> u64 {
         self.strategy
+    }
+
+    /// Whether that strategy is on one rank.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// The ranks of that strategy; a process alone if the strategy does not exist any more.
@@ -222,8 +242,7 @@ impl Gradients {
 
     /// Whether replicas contribute rows of variable `index`, which there is.
     pub fn is_row_sparse(&self, index: usize) -> bool {
-        let buffer = self.replicas.first().map(|replica| &replica.buffers[index]);
-        matches!(buffer, Some(GradientBuffer::Rows(_)))
+        self.row_sparse[index]
     }
 
     /// The element type of the gradients of variable `index`, which there is.

@@ -258,7 +258,8 @@ impl Viewed {
     /// Notes that it views the variable in this step.
     pub(crate) fn note(&self, variable: usize, step: u64) {
         if self.step.load(Ordering::Relaxed) != step {
-            self.words
+            // What is around them is never written.
+            self.words[Viewed::MARGIN..self.words.len() - Viewed::MARGIN]
                 .iter()
                 .for_each(|word| word.store(0, Ordering::Relaxed));
             self.step.store(step, Ordering::Release);

@@ -188,7 +188,10 @@ impl StepState {
     /// step. Calls `clear` before the contributions count no more.
     pub(crate) fn release(&self, applied: Option<u64>, clear: impl FnOnce()) {
         let (step, phase) = self.last();
-        let consumed = self.consumed.swap(false, Ordering::AcqRel);
+        let consumed = self.consumed.load(Ordering::Acquire);
+        if consumed {
+            self.consumed.store(false, Ordering::Release);
+        }
         let next = match applied {
             // Another step has begun since.
             Some(applied) if applied != step => None,
