@@ -1,7 +1,7 @@
 //! The calls of a trainer: epochs, steps, evaluations, saving and restoring.
 
 use crate::machinery::prelude::*;
-use crate::nouns::trainer_rows::{learn_function, owned_learn};
+use crate::nouns::trainer_rows::owned_learn;
 
 /// Trains over the rows 0 to `row_count` less one, once, in batches. Each epoch has another order,
 /// which depends on `seed` and the number of the epoch alone.
@@ -73,9 +73,9 @@ pub fn umbo_trainer_step(
     user_data: *mut c_void,
     loss: *mut f64,
 ) {
-    let owned = || owned_learn(learn, user_data);
-    let learn = learn_function(learn, user_data);
-    loss.write(trainer.step(first_row, row_count, &learn, &owned)?);
+    let id = [learn as usize, user_data.addr()];
+    let learn = || owned_learn(learn, user_data);
+    loss.write(trainer.step(first_row, row_count, id, &learn)?);
 }
 
 /// Calls a function for the rows 0 to `row_count` less one, in order, in batches on all replicas,

@@ -215,13 +215,12 @@ impl<P: Copy, const FEW: usize> Pointers<P, FEW> {
     }
 }
 
-/// As [`learn_function`], for a call that keeps it.
+/// The program's function, with its user data, as the core calls it and keeps it.
 pub(crate) fn owned_learn(function: LearnFn, user_data: *mut c_void) -> Arc<Learn> {
     Arc::new(learn_function(function, user_data))
 }
 
-/// The program's function, with its user data, as the core calls it.
-pub(crate) fn learn_function(
+fn learn_function(
     function: LearnFn,
     user_data: *mut c_void,
 ) -> impl Fn(&RowsOfReplica<'_>) -> Result<f64> + Send + Sync {

@@ -52,6 +52,7 @@ pub mod values;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 pub use umbo_kernels::dtype::{DType, Element};
 pub use umbo_kernels::layout::{Layout, MAX_RANK, Shape};
@@ -61,6 +62,16 @@ use storage::Storage;
 use umbo_base::error::{Error, Result};
 use umbo_device::DeviceId;
 use umbo_kernels::view::{Span, SpanMut, View, ViewMut};
+
+/// Whether this is the only reference to an object to which there are no weak ones, so that it
+/// stays that while the caller does not share it. Unlike [`Arc::get_mut`], it writes no cache line
+/// that others read.
+pub(crate) fn is_only_reference<T>(object: &Arc<T>) -> bool {
+    let is_only = Arc::strong_count(object) == 1;
+    // What others did with the object came before they dropped their references.
+    fence(Ordering::Acquire);
+    is_only
+}
 
 /// A tensor. Cloning makes another reference to the same object. Two references are *the very same
 /// tensor* (see [`Tensor::is_same`]) if one was cloned from the other. Equal contents do not make
@@ -237,7 +248,7 @@ impl Tensor {
 
     /// Whether nobody else has this object. Others may have its memory.
     pub fn is_held_alone(&mut self) -> bool {
-        Arc::get_mut(&mut self.0).is_some()
+        is_only_reference(&self.0)
     }
 
     /// Whether the memory may only be read.

@@ -340,8 +340,8 @@ fn with_update(
             context.strategy().count_for(context.step_id(), &metrics);
         }
         function(context)?;
-        if let Some(update) = &update {
-            update_at_commit(context, update)?;
+        if let Some((optimizer, gradients)) = &update {
+            update_at_commit(context, optimizer, gradients)?;
         }
         Ok(None)
     };
@@ -355,7 +355,8 @@ fn with_update(
 /// since deferred work waits for the others, and is dropped if one fails.
 pub(super) fn update_at_commit(
     context: &ReplicaContext,
-    (optimizer, gradients): &(Arc<Optimizer>, Arc<Gradients>),
+    optimizer: &Arc<Optimizer>,
+    gradients: &Arc<Gradients>,
 ) -> Result<()> {
     if context.replica() != 0 {
         return Ok(());

@@ -22,7 +22,7 @@ mod view;
 use std::sync::{Arc, LazyLock};
 
 use crate::origin::Origin;
-use crate::{Shape, Tensor};
+use crate::{Shape, Tensor, is_only_reference};
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
 use nest::{Nest, NestKind};
@@ -79,11 +79,11 @@ impl Value {
     pub fn is_held_alone(&mut self) -> bool {
         match self {
             Value::Tensor(tensor) => tensor.is_held_alone(),
-            Value::PerReplica(all) => Arc::get_mut(all).is_some_and(|all| {
-                let count = all.count();
-                let tensors = all.components_mut();
-                tensors.len() == count && tensors.iter_mut().all(Tensor::is_held_alone)
-            }),
+            Value::PerReplica(all) => {
+                let mut tensors = all.components().iter();
+                let is_only = |tensor: &Tensor| is_only_reference(&tensor.0);
+                all.is_dense() && is_only_reference(all) && tensors.all(is_only)
+            }
             Value::Nest(_) | Value::Variable(_) | Value::IndexedSlices(_) => false,
         }
     }

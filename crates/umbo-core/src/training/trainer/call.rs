@@ -118,7 +118,8 @@ pub fn weigh(call: u64, weight: f64) -> Result<()> {
     })
 }
 
-/// The memory of a replica for rows, while it is in no call.
+/// The memory of a replica for rows, while it is in no call. It is locked by the replica's calls,
+/// which come one after the other.
 pub(super) type Spare = Mutex<Option<Box<RowGradients>>>;
 
 /// The objects with which the replicas of a trainer call the program's function.
@@ -150,9 +151,9 @@ impl Caller {
             };
         }
         let call = next_call();
-        let spare = &self.spare[context.replica()];
+        let mut spare = self.spare[context.replica()].lock();
         let rows = match is_training {
-            true => Some(self.begin_rows(spare, call, context)?),
+            true => Some(self.begin_rows(&mut spare, call, context)?),
             false => None,
         };
         let rows_of_replica = RowsOfReplica {
@@ -163,7 +164,7 @@ impl Caller {
             call,
             places: rows.as_ref().map_or(ptr::null(), |rows| rows.shown()),
         };
-        let mut entered = Entered::new(spare, call, rows);
+        let mut entered = Entered::new(&mut spare, call, rows);
         let loss = learn(&rows_of_replica).map_err(|error| error.within(place_of(indices)))?;
         let ended = entered.leave();
         let weight = ended.weight.unwrap_or(count as f64);
@@ -178,7 +179,7 @@ impl Caller {
         context.add_metric("loss", Metric { sum, weight })?;
         if let Some(mut rows) = ended.rows {
             rows.end()?;
-            *spare.lock() = Some(rows);
+            *entered.spare = Some(rows);
             self.gradients.submit_in(context, Some(weight))?;
         }
         Ok(())
@@ -187,11 +188,11 @@ impl Caller {
     /// The memory of a replica for rows, at the beginning of a call.
     fn begin_rows(
         &self,
-        spare: &Spare,
+        spare: &mut Option<Box<RowGradients>>,
         call: u64,
         context: &ReplicaContext,
     ) -> Result<Box<RowGradients>> {
-        let kept = spare.lock().take();
+        let kept = spare.take();
         let new = || Box::new(RowGradients::new(&self.gradients, &self.shapes));
         let mut rows = kept.unwrap_or_else(new);
         rows.begin(call, context)?;
@@ -214,14 +215,18 @@ fn place_of(indices: &Tensor) -> String {
 
 /// As long as it lives, the thread is in a call.
 struct Entered<'a> {
-    spare: &'a Spare,
+    spare: &'a mut Option<Box<RowGradients>>,
     /// The call around this one, as in a merge call in which another trainer is used.
     around: Option<Running>,
     has_left: bool,
 }
 
 impl<'a> Entered<'a> {
-    fn new(spare: &'a Spare, call: u64, rows: Option<Box<RowGradients>>) -> Entered<'a> {
+    fn new(
+        spare: &'a mut Option<Box<RowGradients>>,
+        call: u64,
+        rows: Option<Box<RowGradients>>,
+    ) -> Entered<'a> {
         let running = Running {
             call,
             rows,
@@ -252,7 +257,7 @@ impl Drop for Entered<'_> {
             && let Some(mut rows) = self.leave().rows
         {
             rows.withdraw();
-            *self.spare.lock() = Some(rows);
+            *self.spare = Some(rows);
         }
     }
 }

@@ -71,6 +71,11 @@ impl Choice {
         }
     }
 
+    /// Whether the parts stay for good.
+    pub(super) fn is_settled(&self) -> bool {
+        self.stage == Stage::Settled
+    }
+
     /// The present parts stay.
     pub(super) fn settle(&mut self, parts: &Parts) -> Result<()> {
         if let Stage::Measuring(_) = std::mem::replace(&mut self.stage, Stage::Settled) {

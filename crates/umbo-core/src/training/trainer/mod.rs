@@ -17,10 +17,11 @@ pub mod row_table;
 mod state;
 mod step_rows;
 
-use std::cell::Cell;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard, RwLock};
@@ -32,7 +33,7 @@ use interrupt::Interrupts;
 pub use parts::{Made, Maker, Parameters, Parts, check_devices};
 use rate::RateLine;
 use state::{PartOfEpoch, State};
-use step_rows::{MOST_ROWS, StepRows};
+use step_rows::MOST_ROWS;
 use umbo_base::error::{Error, Result, memory};
 use umbo_base::files::names_a_folder;
 use umbo_base::observe::log::{self, Level};
@@ -41,7 +42,7 @@ use umbo_check::{self as equivalence, OwnedCallback};
 use umbo_device::DeviceId;
 use umbo_input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo_optim::LossReduction;
-use umbo_strategy::ReplicaContext;
+use umbo_strategy::ReplicaFunction;
 use umbo_strategy::step::cancellation::Cancellation;
 use umbo_strategy::step::run::Limits;
 use umbo_tensor::values::Value;
@@ -84,15 +85,39 @@ pub struct TrainerOptions {
     pub replicas: Replicas,
 }
 
-/// A trainer. Its calls happen one after the other.
+/// A trainer. Its calls happen one after the other. Each call counts a reference, in no cache line
+/// of what replicas read.
+#[repr(align(128))]
 pub struct Trainer {
     /// The parts, which one call may replace: the one that chooses the number of replicas.
     parts: RwLock<(Arc<Parts>, Choice)>,
+    /// The same parts, from a step on that found that they stay for good.
+    settled: OnceLock<Arc<Parts>>,
     maker: Box<Maker>,
     options: TrainerOptions,
-    /// Held during a call, by its thread. Whether the first step was checked for equivalence.
-    is_step_checked: ReentrantMutex<Cell<bool>>,
+    /// Held during a call, by its thread.
+    turn: ReentrantMutex<Turn>,
 }
+
+/// What one call of a trainer leaves to the next.
+#[derive(Default)]
+struct Turn {
+    /// Whether the first step was checked for equivalence.
+    is_step_checked: Cell<bool>,
+    /// The function of the last step outside of an epoch.
+    function: RefCell<Option<StepFunction>>,
+}
+
+/// A function of steps, which all steps by the same function of the program use: replicas find it
+/// in their caches.
+struct StepFunction {
+    id: LearnId,
+    parts: Arc<Parts>,
+    function: Arc<ReplicaFunction>,
+}
+
+/// A function of the program, and the data that it gets: the addresses of both.
+pub type LearnId = [usize; 2];
 
 impl Trainer {
     /// A trainer of the arrays for which `maker` makes variables.
@@ -114,9 +139,10 @@ impl Trainer {
         let parts = Parts::new(maker(None)?, &options)?;
         Ok(Arc::new(Trainer {
             parts: RwLock::new((parts, Choice::open())),
+            settled: OnceLock::new(),
             maker,
             options,
-            is_step_checked: ReentrantMutex::default(),
+            turn: ReentrantMutex::default(),
         }))
     }
 
@@ -263,56 +289,68 @@ impl Trainer {
         self.parts().optimizer.set_learning_rate(rate)
     }
 
-    /// Trains a batch: the rows from `first` on. Returns the mean loss of a row. `owned` makes
-    /// another `learn`, for a step that may end before its callbacks have returned.
+    /// Trains a batch: the rows from `first` on. Returns the mean loss of a row. `learn` makes the
+    /// program's function, which is always the same for one `id`.
     pub fn step(
         &self,
         first: i64,
         rows: i64,
-        learn: &Learn,
-        owned: &dyn Fn() -> Arc<Learn>,
+        id: LearnId,
+        learn: &dyn Fn() -> Arc<Learn>,
     ) -> Result<f64> {
-        let is_checked = self.take_turn()?;
+        let turn = self.take_turn()?;
         let (parts, _) = self.begin_steps()?;
         let strategy = &parts.strategy;
+        let kept = &mut *turn.function.borrow_mut();
+        let function = StepFunction::of(kept, &parts, id, learn);
         let steps = &mut *parts.steps.lock();
-        let batch = StepRows::batch(&mut steps.rows, strategy, first, rows)?;
-        let measured = &steps.measured;
         let mut limits = self.limits();
-        if CHECK.is_on() && !is_checked.get() {
-            let function = parts.function(&owned(), true, false, &Arc::default());
+        let is_checked = !CHECK.is_on() || turn.is_step_checked.get();
+        // Checks look at the batch before the replicas do, and strict strategies whether they
+        // change it.
+        let at_once = !is_checked || strategy.is_strict();
+        let numbering = &parts.numbering;
+        let batch = steps
+            .rows
+            .batch(strategy, first, rows, numbering, at_once)?;
+        if !is_checked {
+            let function = parts.function(&learn(), true, &Arc::default());
             let callback = OwnedCallback::of(function);
             let gradients = Some(parts.gradients());
-            equivalence::check_first(strategy, &callback, &mut limits, &batch, gradients)?;
-            is_checked.set(true);
+            equivalence::check_first(strategy, &callback, &mut limits, batch, gradients)?;
+            turn.is_step_checked.set(true);
         }
         match limits.is_bounded() {
-            false => {
-                let function = |context: &ReplicaContext| {
-                    parts.run_on_replica(context, learn, true, true, measured)
-                };
-                strategy.run(&function, Some(batch))?
-            }
+            false => strategy.run_on(&**function, batch)?,
             true => {
-                let function = parts.function(&owned(), true, true, measured);
-                strategy.run_within(function, Some(batch), limits, None)?
+                let function = Arc::clone(function);
+                strategy.run_within(function, Some(batch.clone()), limits, None)?
             }
         };
         parts.step_counter.add_one();
-        let loss = measured.take_metric("loss").unwrap_or_default();
+        let loss = steps.measured.take_metric("loss").unwrap_or_default();
         self.end_steps(1)?;
         Ok(loss.mean())
     }
 
     /// The parts for steps, and the number of steps after which others may take their place.
-    fn begin_steps(&self) -> Result<(Arc<Parts>, Option<u64>)> {
+    fn begin_steps(&self) -> Result<(Cow<'_, Arc<Parts>>, Option<u64>)> {
+        if let Some(parts) = self.settled.get() {
+            return Ok((Cow::Borrowed(parts), None));
+        }
         let (parts, choice) = &mut *self.parts.write();
         choice.begin(parts, &self.options)?;
-        Ok((Arc::clone(parts), choice.steps_left()))
+        if choice.is_settled() {
+            self.settled.get_or_init(|| Arc::clone(parts));
+        }
+        Ok((Cow::Owned(Arc::clone(parts)), choice.steps_left()))
     }
 
     /// Counts `steps`, and chooses the number of replicas if enough of them were measured.
     fn end_steps(&self, steps: u64) -> Result<()> {
+        if self.settled.get().is_some() {
+            return Ok(());
+        }
         let choosing = {
             let choice = &mut self.parts.write().1;
             choice.count(steps);
@@ -389,7 +427,7 @@ impl Trainer {
             evaluates: !is_training,
         };
         let measured = Arc::default();
-        let callback = OwnedCallback::of(parts.function(learn, is_training, false, &measured));
+        let callback = OwnedCallback::of(parts.function(learn, is_training, &measured));
         let gradients = is_training.then_some(parts.gradients());
         let first =
             |callback: &OwnedCallback, limits: &mut Limits, element: &Value| match CHECK.is_on() {
@@ -436,20 +474,46 @@ impl Trainer {
     ///
     /// FAILED_PRECONDITION inside of a step, and in a function of the program's that a call of this
     /// trainer calls on this thread.
-    fn take_turn(&self) -> Result<ReentrantMutexGuard<'_, Cell<bool>>> {
-        if self.parts.read().0.strategy.step_around().is_some() {
+    fn take_turn(&self) -> Result<ReentrantMutexGuard<'_, Turn>> {
+        let is_inside = |parts: &Parts| parts.strategy.step_around().is_some();
+        if match self.settled.get() {
+            Some(parts) => is_inside(parts),
+            None => is_inside(&self.parts.read().0),
+        } {
             return Err(Error::precondition(
                 "inside of a step: a trainer's calls are steps, or happen between them; call it \
                  when the step has ended",
             ));
         }
-        if self.is_step_checked.is_owned_by_current_thread() {
+        if self.turn.is_owned_by_current_thread() {
             return Err(Error::precondition(
                 "called by a function that a call of this trainer calls, such as a log callback: \
                  it would wait for itself; call it when that call has returned",
             ));
         }
-        Ok(self.is_step_checked.lock())
+        Ok(self.turn.lock())
+    }
+}
+
+impl StepFunction {
+    /// The function of steps by this function of the program: the one that is kept, or a new one in
+    /// its place.
+    fn of<'a>(
+        kept: &'a mut Option<StepFunction>,
+        parts: &Arc<Parts>,
+        id: LearnId,
+        learn: &dyn Fn() -> Arc<Learn>,
+    ) -> &'a Arc<ReplicaFunction> {
+        let is_of = |kept: &StepFunction| kept.id == id && Arc::ptr_eq(&kept.parts, parts);
+        if !kept.as_ref().is_some_and(is_of) {
+            *kept = None;
+        }
+        let make = || StepFunction {
+            id,
+            parts: Arc::clone(parts),
+            function: parts.step_function(learn()),
+        };
+        &kept.get_or_insert_with(make).function
     }
 }
 

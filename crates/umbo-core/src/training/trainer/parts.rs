@@ -1,5 +1,7 @@
 //! The parts of a trainer, which belong to one strategy.
 
+#![expect(unsafe_code, reason = "each replica writes the numbers of its rows")]
+
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
@@ -8,7 +10,7 @@ use parking_lot::Mutex;
 use super::call::{Caller, Learn};
 use super::row_table::RowShape;
 use super::state::State;
-use super::step_rows::StepRows;
+use super::step_rows::{KeptRows, Numbering};
 use super::{TrainerOptions, update_at_commit};
 use umbo_base::error::{Error, Result};
 use umbo_checkpoint::{Checkpoint, Counter};
@@ -56,13 +58,15 @@ pub struct Parts {
     pub(super) caller: Caller,
     pub(super) step_counter: Counter,
     /// The memory of steps outside of an epoch, which the next one uses again.
-    pub(super) steps: Mutex<StepMemory>,
+    pub(super) steps: CachePadded<Mutex<StepMemory>>,
+    /// How the replicas number the rows of such steps.
+    pub(super) numbering: CachePadded<Numbering>,
 }
 
 /// The memory of a step.
 #[derive(Default)]
 pub(super) struct StepMemory {
-    pub(super) rows: Option<StepRows>,
+    pub(super) rows: KeptRows,
     pub(super) measured: Arc<EpochMetrics>,
 }
 
@@ -126,7 +130,8 @@ impl Parts {
             step_counter: State::step_counter(&checkpoint)?,
             checkpoint,
             caller,
-            steps: Mutex::default(),
+            steps: CachePadded::default(),
+            numbering: CachePadded::default(),
         }))
     }
 
@@ -140,42 +145,53 @@ impl Parts {
         &self.caller.gradients
     }
 
-    /// The function of a step: the program's, and the update if it is not another's to make. What
-    /// the step measures is added to `measured`: the strategy may have steps of others meanwhile.
+    /// The function of a step of an epoch or an evaluation, or of a check: the program's, without
+    /// an update, which is another's to make. What the step measures is added to `measured`: the
+    /// strategy may have steps of others meanwhile.
     pub(super) fn function(
         self: &Arc<Self>,
         learn: &Arc<Learn>,
         is_training: bool,
-        updates: bool,
         measured: &Arc<EpochMetrics>,
     ) -> Arc<ReplicaFunction> {
         let parts = Arc::clone(self);
         let learn = Arc::clone(learn);
         let measured = Arc::clone(measured);
         Arc::new(move |context: &ReplicaContext| {
-            parts.run_on_replica(context, &*learn, is_training, updates, &measured)
+            parts.run_on_replica(context, &*learn, is_training, &measured)
         })
     }
 
-    /// The same, for one replica.
-    pub(super) fn run_on_replica(
+    /// The function of a step outside of an epoch, which updates.
+    pub(super) fn step_function(self: &Arc<Self>, learn: Arc<Learn>) -> Arc<ReplicaFunction> {
+        let parts = Arc::clone(self);
+        let measured = Arc::clone(&self.steps.lock().measured);
+        Arc::new(move |context: &ReplicaContext| {
+            if let Some(rows) = context.argument_tensor()? {
+                // SAFETY: the batch has int64 numbers in host memory, of which this replica alone
+                // has this part.
+                unsafe { parts.numbering.write(rows) };
+            }
+            parts.run_on_replica(context, &*learn, true, &measured)?;
+            if context.replica() == 0 {
+                update_at_commit(context, &parts.optimizer, &parts.caller.gradients)?;
+            }
+            Ok(None)
+        })
+    }
+
+    /// Calls the program's function for one replica.
+    fn run_on_replica(
         &self,
         context: &ReplicaContext,
         learn: &Learn,
         is_training: bool,
-        updates: bool,
         measured: &Arc<EpochMetrics>,
     ) -> Result<Option<Value>> {
-        let is_first = context.replica() == 0;
-        if is_first {
+        if context.replica() == 0 {
             context.strategy().count_for(context.step_id(), measured);
         }
         self.caller.call(learn, context, is_training)?;
-        if updates && is_first {
-            let optimizer = Arc::clone(&self.optimizer);
-            let gradients = Arc::clone(&self.caller.gradients);
-            update_at_commit(context, &(optimizer, gradients))?;
-        }
         Ok(None)
     }
 }
