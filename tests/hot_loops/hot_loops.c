@@ -1,12 +1,14 @@
 /* Runs each hot loop over some elements, and then over twice as many, for count.py: under valgrind's callgrind, which
- * counts the instructions of each. What the second takes more than the first is the loop's alone. */
+ * counts the instructions of each. What the second takes more than the first is the loop's alone. Small steps, likewise,
+ * run some times, and then twice as often. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <umbo/expert.h>
+#include <umbo/trainer.h>
 #include <umbo/umbo.h>
 #include <valgrind/callgrind.h>
 
-enum { ELEMENTS = 1 << 18, MOST_REPLICAS = 8 };
+enum { ELEMENTS = 1 << 18, MOST_REPLICAS = 8, STEPS = 1 << 10, WEIGHTS = 20, ROWS = 128 };
 
 typedef umbo_status create_rule(umbo_strategy *strategy, umbo_optimizer **optimizer);
 
@@ -148,6 +150,59 @@ static void reduce(int replicas, umbo_dtype dtype, int64_t elements, const char 
   umbo_strategy_release(strategy);
 }
 
+static umbo_value *number;
+
+static umbo_status do_nothing(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+  (void)ctx, (void)args, (void)user_data, (void)result;
+  return UMBO_OK;
+}
+
+static umbo_status sum_number(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+  umbo_value *sum = NULL;
+  (void)args, (void)user_data, (void)result;
+  UMBO_TRY(umbo_replica_context_all_reduce(ctx, number, UMBO_REDUCE_SUM, &sum));
+  umbo_value_release(sum);
+  return UMBO_OK;
+}
+
+static umbo_status learn(const umbo_rows *rows, const float *weights, float *gradient, void *user_data, double *loss) {
+  (void)weights, (void)user_data;
+  gradient[0] += 1;
+  *loss += (double)rows->count;
+  return UMBO_OK;
+}
+
+/* Runs on one replica, which waits for nobody. */
+static void run(umbo_replica_fn function, int times, const char *what) {
+  umbo_strategy *strategy = strategy_of(1);
+  const float one = 1;
+  check(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &one, NULL, &number));
+  for (int i = 0; i < times * STEPS; ++i) {
+    if (i == STEPS / 2) count();
+    check(umbo_strategy_run(strategy, function, NULL, NULL, NULL, NULL));
+  }
+  stop_counting();
+  CALLGRIND_DUMP_STATS_AT(what);
+  umbo_value_release(number);
+  umbo_strategy_release(strategy);
+}
+
+static void train(int times, const char *what) {
+  static float weights[WEIGHTS];
+  umbo_trainer_options options = UMBO_TRAINER_OPTIONS_INIT;
+  umbo_trainer *trainer = NULL;
+  options.rule = "sgd";
+  options.replicas = 1;
+  check(umbo_trainer_create(weights, WEIGHTS, &options, &trainer));
+  for (int i = 0; i < times * STEPS; ++i) {
+    if (i == STEPS / 2) count();
+    check(umbo_trainer_step(trainer, i % 8 * ROWS, ROWS, learn, NULL, NULL));
+  }
+  stop_counting();
+  CALLGRIND_DUMP_STATS_AT(what);
+  umbo_trainer_release(trainer);
+}
+
 int main(void) {
   const umbo_dtype float32 = UMBO_DTYPE_FLOAT32, float16 = UMBO_DTYPE_FLOAT16, bfloat16 = UMBO_DTYPE_BFLOAT16;
   const loop loops[] = {
@@ -198,6 +253,12 @@ int main(void) {
       snprintf(what, sizeof(what), "%d|%s", times, reductions[i].name);
       reduce(reductions[i].replicas, reductions[i].dtype, (int64_t)times * ELEMENTS, what);
     }
+    snprintf(what, sizeof(what), "%d|step: empty run", times);
+    run(do_nothing, times, what);
+    snprintf(what, sizeof(what), "%d|step: all-reduce of a number", times);
+    run(sum_number, times, what);
+    snprintf(what, sizeof(what), "%d|step: trainer, sgd", times);
+    train(times, what);
   }
   return 0;
 }
