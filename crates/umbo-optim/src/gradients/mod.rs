@@ -94,8 +94,8 @@ pub enum GradientMode {
 /// record is accessed only by its own thread. Step numbers start at 1 and grow, and no two steps
 /// have the same.
 ///
-/// What replicas only read lies in no cache line that the coordinator writes in each step, nor do
-/// the counts of references before it.
+/// The data that replicas only read lies in no cache line that the coordinator writes in each step,
+/// nor do the counts of references before it.
 #[repr(align(128))]
 pub struct Gradients {
     strategy: u64,

@@ -214,8 +214,8 @@ struct Holdings {
     kept: TurnCell<Vec<Arc<dyn StepParticipant>>>,
 }
 
-/// What a step has held. Its owner drops it while it holds no lock, since that may run the caller's
-/// code. The user data is dropped last.
+/// The data that a step has held. Its owner drops it while it holds no lock, since that may run the
+/// caller's code. The user data is dropped last.
 pub(crate) struct Held {
     _kept: Vec<Arc<dyn StepParticipant>>,
     _task: Option<Task>,

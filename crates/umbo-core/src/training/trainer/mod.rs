@@ -99,7 +99,7 @@ pub struct Trainer {
     turn: ReentrantMutex<Turn>,
 }
 
-/// What one call of a trainer leaves to the next.
+/// The state that one call of a trainer leaves to the next.
 #[derive(Default)]
 struct Turn {
     /// Whether the first step was checked for equivalence.
