@@ -374,7 +374,7 @@ bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell
 	@$(call section,Benchmarks as they were)
 	@benches/peers/run.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --check
 
-bench-loops: ## Compare updates with loops written by hand; writes the table of docs/internals/updates.md
+bench-loops: ## Compare updates with loops written by hand, and with earlier ones; writes the tables of docs/internals/updates.md
 	@scripts/writable.sh $(DOCUMENTS)/internals/updates.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
@@ -382,6 +382,9 @@ bench-loops: ## Compare updates with loops written by hand; writes the table of 
 	@$(if $(SMALL),cp docs/internals/updates.md $(DOCUMENTS)/internals)
 	@benches/peers/loops.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/updates.md \
 	  $(if $(SMALL),--elements 65536 --busy)
+	@$(call section,Updates while the backward pass runs)
+	@benches/peers/early.py --prefix "$(call in_full,$(PREFIX))" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/updates.md \
+	  $(if $(SMALL),--mebi 4 --busy)
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
 	@scripts/writable.sh $(DOCUMENTS)/engines.md
