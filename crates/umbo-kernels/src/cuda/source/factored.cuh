@@ -19,7 +19,7 @@ struct Factored {
     // slot of the variable.
     void *rows;
     void *columns;
-    // What the moments of the columns are multiplied with in each row, of the variable's type.
+    // The factors of the moments of the columns in each row, of the variable's type.
     void *row_factors;
     // The sums of the columns of each block.
     double *column_sums;
