@@ -2,7 +2,7 @@
 # Installs what is missing to build, test or demonstrate Umbo.
 #
 #   scripts/setup.sh build|test|everything|docs|engines|torch-cuda|aarch64|riscv64|windows|musl|wasm|macos|conan
-#   scripts/setup.sh sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
+#   scripts/setup.sh sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges|bazel
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
@@ -236,6 +236,10 @@ fi
 if is musl everything; then
   have musl-gcc || apt_install musl-tools || say "no musl; its tests are skipped"
 fi
+# With Java, some 300 MB: no part of everything.
+if is bazel; then
+  have bazel || apt_install bazel-bootstrap || say "no Bazel; its test is skipped"
+fi
 if is wasm everything; then
   [ -d "$(rustc --print target-libdir --target wasm32-wasip1)" ] ||
     { may_install && have rustup && rustup target add wasm32-wasip1 >/dev/null 2>&1; } ||
@@ -280,7 +284,6 @@ if is test everything; then
 fi
 if is everything; then
   have meson || pip_install meson || say "no Meson; its test is skipped"
-  have bazel || apt_install bazel-bootstrap || say "no Bazel; its test is skipped"
   have tcc || apt_install tcc || say "no tcc; its test of the headers is skipped"
   have clang-19 || apt_install clang-19 || say "no clang 19; the tests of the kernels' PTX are skipped"
 fi
