@@ -90,7 +90,7 @@ fn tolerances_and_foreign_gradients() {
     refused(
         report,
         Status::InvalidArgument,
-        &["gradients", "another strategy"],
+        &["gradients", "a strategy other than"],
     );
 }
 

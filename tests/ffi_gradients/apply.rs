@@ -227,7 +227,7 @@ fn other_strategies_are_refused() {
     refused(
         status,
         UMBO_STATUS_INVALID_ARGUMENT,
-        &["gradients", "another strategy"],
+        &["gradients", "a strategy other than"],
     );
     let status = run(other.strategy, ptr::null(), &|_, _| training.apply().0);
     refused(

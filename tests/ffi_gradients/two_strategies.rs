@@ -97,7 +97,7 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         refused(
             status,
             UMBO_STATUS_INVALID_ARGUMENT,
-            &[argument, "another strategy"],
+            &[argument, "a strategy other than"],
         );
     };
     let epoch = |iterator, optimizer, gradients, metrics| {

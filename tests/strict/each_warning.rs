@@ -213,7 +213,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
     ),
     (
         "crates/umbo-checkpoint/src/shelf.rs",
-        "passed over",
+        "skipped",
         Fails(&[("step-000000000002", damaged)]),
     ),
     (

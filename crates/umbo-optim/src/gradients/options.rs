@@ -67,7 +67,8 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
         };
         if variable.spec().strategy != strategy {
             return wrong(
-                "made by another strategy or by none; make it in this one's scope".into(),
+                "made by a strategy other than this one, or by none; make it in this one's scope"
+                    .into(),
             );
         }
         if !variable.dtype().is_float() {

@@ -54,7 +54,7 @@ static void empty(const umbo_checkpoint_manager *manager) {
 }
 
 /* The rows of no call. */
-static const umbo_rows no_rows = {sizeof(umbo_rows), 0, NULL, 0, 0, 1, NULL, 0, NULL, NULL, 0, NULL, NULL};
+static const umbo_rows no_rows = {sizeof(umbo_rows), 0, NULL, 0, 0, 1, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL};
 
 /* A trainer of a table, of whose gradient rows are asked for, and of an array. */
 static umbo_trainer *make_trainer_of_rows(umbo_strategy *strategy) {
