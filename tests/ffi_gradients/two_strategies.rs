@@ -231,9 +231,10 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         let function = Some(update as _);
         let data = ptr::null_mut();
         let new = crate::setup::value(&[5.0]);
-        invalid(
+        refused(
             umbo_strategy_update(strategy, variable, function, new, data, &mut value),
-            ": variable: ",
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &[": variable: ", "was made by another strategy"],
         );
         umbo_release(new.cast(), UMBO_HANDLE_VALUE);
         umbo_release(batch.cast(), UMBO_HANDLE_VALUE);
