@@ -19,13 +19,14 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # Compiling the crates for speed takes longer than all their tests here.
 sed -i "s/^version = \"$version\"/version = \"$version-mistakes\"/
   s/^\(umbo.* = { version = \)\"$version\"/\1\"$version-mistakes\"/
-  s/^codegen-units = 4/opt-level = 0/" "$tree/Cargo.toml"
+  /^codegen-units = 4/,/^\[/ {/^opt-level/d; s/^codegen-units = 4/opt-level = 0/}" "$tree/Cargo.toml"
 
 # Crates that the optimizer does not need are left out, and with them the C layer.
 unneeded='check\|checkpoint\|metrics'
 sed -i "/^umbo-\($unneeded\)\.workspace/d" "$tree/crates/umbo-core/Cargo.toml"
-sed -i 's:"umbo-checkpoint/files", ::' "$tree/crates/umbo-core/Cargo.toml"
-sed -i "/^pub use umbo_\($unneeded\) as/d; /^pub mod training;/d" "$tree/crates/umbo-core/src/lib.rs"
+sed -i 's:"umbo-checkpoint/[a-z]*"\(, \)\?::; s:"umbo-check/[a-z]*"::' "$tree/crates/umbo-core/Cargo.toml"
+sed -i "/^pub use umbo_\($unneeded\) as/d; /^pub mod training;/d; /^        \(checkpoint\|equivalence\)::FEATURES,/d" \
+  "$tree/crates/umbo-core/src/lib.rs"
 sed -i '/^umbo\.workspace/d' "$tree/tests/Cargo.toml"
 for crate in umbo-kernels umbo-optim; do
   sed -i '1i #![allow(warnings)]' "$tree/crates/$crate/src/lib.rs"
