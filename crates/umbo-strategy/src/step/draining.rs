@@ -75,8 +75,10 @@ impl Draining {
         self.drains.store(true, Ordering::Release);
     }
 
-    /// An abandoned step was drained, and all that it held is gone.
-    pub fn end(&self, step: *const ()) {
+    /// An abandoned step was drained, and all that it held is gone. If it was a nested one, the
+    /// step around it is still open, or an abandoned one that is drained after it, and its
+    /// callbacks may hold plain pointers.
+    pub fn end(&self, step: *const (), is_nested: bool) {
         let mut state = self.state.lock();
         state
             .steps
@@ -84,10 +86,13 @@ impl Draining {
         if !state.steps.is_empty() {
             return;
         }
-        // This is stored before any thread can open a step again.
-        self.in_flight.store(false, Ordering::SeqCst);
-        self.keeps.store(false, Ordering::SeqCst);
-        let deferred = mem::take(&mut state.deferred);
+        let mut deferred = Vec::new();
+        if !is_nested {
+            // This is stored before any thread can open a step again.
+            self.in_flight.store(false, Ordering::SeqCst);
+            self.keeps.store(false, Ordering::SeqCst);
+            deferred = mem::take(&mut state.deferred);
+        }
         self.drains.store(false, Ordering::Release);
         self.drained.notify_all();
         drop(state);
@@ -150,4 +155,81 @@ fn late_replicas(state: &DrainingState) -> Vec<usize> {
     late.sort_unstable();
     late.dedup();
     late
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use super::*;
+
+    struct Step;
+
+    impl Abandonable for Step {
+        fn late_replicas(&self, late: &mut Vec<usize>) {
+            late.push(1);
+        }
+    }
+
+    fn abandon(draining: &Draining) -> *const () {
+        let step = Arc::new(Step);
+        draining.begin(Arc::clone(&step) as _);
+        Arc::as_ptr(&step).cast()
+    }
+
+    /// Whether memory that is released now is kept.
+    fn keeps(draining: &Draining) -> bool {
+        let before = draining.state.lock().deferred.len();
+        draining.keep(&mut iter::once(Tensor::scalar(1.0).unwrap()));
+        draining.state.lock().deferred.len() > before
+    }
+
+    #[test]
+    fn memory_is_kept_while_a_step_is_open() {
+        let draining = Draining::default();
+        assert!(!keeps(&draining));
+        for _ in 0..2 {
+            draining.open_step().unwrap();
+            assert!(keeps(&draining));
+            draining.close_step();
+            assert!(!keeps(&draining));
+            assert!(draining.state.lock().deferred.is_empty());
+        }
+    }
+
+    #[test]
+    fn memory_is_kept_until_an_abandoned_step_is_drained() {
+        let draining = Draining::default();
+        draining.open_step().unwrap();
+        let step = abandon(&draining);
+        assert!(keeps(&draining));
+        assert_eq!(draining.open_step(), Err(vec![1]));
+        draining.end(step, false);
+        assert!(!keeps(&draining));
+        assert!(draining.state.lock().deferred.is_empty());
+        draining.open_step().unwrap();
+    }
+
+    /// The callbacks of the step around an abandoned one are still there when that is drained.
+    #[test]
+    fn memory_is_kept_past_the_end_of_a_nested_step() {
+        for is_abandoned in [false, true] {
+            let draining = Draining::default();
+            draining.open_step().unwrap();
+            let nested = abandon(&draining);
+            assert!(keeps(&draining));
+            draining.end(nested, true);
+            draining.check().unwrap();
+            assert!(keeps(&draining));
+            assert_eq!(draining.state.lock().deferred.len(), 2);
+            if is_abandoned {
+                let outer = abandon(&draining);
+                draining.end(outer, false);
+            } else {
+                draining.close_step();
+            }
+            assert!(!keeps(&draining));
+            assert!(draining.state.lock().deferred.is_empty());
+        }
+    }
 }

@@ -172,7 +172,8 @@ impl StepRecord {
     fn drain(&self, last: usize) {
         self.note(Transition::Drain);
         self.last.store(last, Ordering::Relaxed);
-        let Some(strategy) = self.with_task(|task| Strategy::clone(&task.strategy)) else {
+        let of_task = |task: &Task| (Strategy::clone(&task.strategy), task.place.depth > 0);
+        let Some((strategy, is_nested)) = self.with_task(of_task) else {
             return;
         };
         // The caller's functions release what the caller passed to the run. They may call the
@@ -193,7 +194,7 @@ impl StepRecord {
             .inner()
             .steps
             .draining
-            .end(std::ptr::from_ref(self).cast());
+            .end(std::ptr::from_ref(self).cast(), is_nested);
     }
 }
 
