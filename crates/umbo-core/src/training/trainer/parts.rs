@@ -170,7 +170,7 @@ impl Parts {
             if let Some(rows) = context.argument_tensor()? {
                 // SAFETY: the batch has int64 numbers in host memory, of which this replica alone
                 // has this part.
-                unsafe { parts.numbering.write(rows) };
+                unsafe { parts.numbering.write(rows, context)? };
             }
             parts.run_on_replica(context, &*learn, true, &measured)?;
             if context.replica() == 0 {
