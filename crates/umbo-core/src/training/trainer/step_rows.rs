@@ -34,7 +34,8 @@ pub(super) struct KeptRows {
 
 impl KeptRows {
     /// The batch of a step of `strategy`: `rows` rows from `first` on. The replicas number them by
-    /// `numbering`, and have nothing left to do if they are numbered `at_once`.
+    /// `numbering`, and have nothing left to do if the numbers are to be there `at_once`: then they
+    /// are new ones.
     pub(super) fn batch(
         &mut self,
         strategy: &Strategy,
@@ -59,7 +60,7 @@ impl KeptRows {
         if !self.last.as_ref().is_some_and(has_size) {
             std::mem::swap(&mut self.last, &mut self.before);
         }
-        let may_write = |kept: &mut StepRows| has_size(kept) && kept.is_alone();
+        let may_write = |kept: &mut StepRows| !at_once && has_size(kept) && kept.is_alone();
         if !self.last.as_mut().is_some_and(may_write) {
             // Its memory goes first.
             self.last = None;
@@ -68,10 +69,6 @@ impl KeptRows {
         let made = || Error::Internal("rows were not kept".into());
         let last = self.last.as_mut().ok_or_else(made)?;
         numbering.open(&last.numbers, first);
-        if at_once {
-            // SAFETY: nobody else has a tensor over the numbers.
-            unsafe { number(&last.numbers, first) };
-        }
         Ok(&last.batch)
     }
 }
