@@ -117,7 +117,7 @@ static CHECK_MAYBE_UNUSED umbo_status used(umbo_status status) {
 /* So many bytes for each of them, as far as the system gives that. */
 static size_t room;
 static char *rooms;
-enum { MOST_ARRAYS = 4 };
+enum { MOST_ARRAYS = 5 };
 
 static void find_room(void) {
     for (room = (size_t)1 << 44; room >= (size_t)1 << 36; room >>= 1) {
